@@ -12,6 +12,7 @@ use crate::commands::config::ConfigCommand;
 use crate::commands::inspect::InspectArgs;
 use crate::commands::mcp::McpCommand;
 use crate::commands::pack::PackArgs;
+use crate::commands::plugins::PluginsArgs;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::prune::PruneArgs;
 use crate::commands::run::{self, RunArgs};
@@ -19,7 +20,6 @@ use crate::commands::sessions::SessionsArgs;
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
-use crate::host_args::ListArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -74,8 +74,8 @@ pub enum Command {
     Turns(TurnsArgs),
     /// List tools
     Tools(ToolsArgs),
-    /// List plugins and what they are granted, and why others could not be loaded
-    Plugins(ListArgs),
+    /// List plugins and what they are granted, and why others could not be loaded; change those of a running host
+    Plugins(Box<PluginsArgs>),
     /// Show the manifest, imports and tools of a plugin file without granting it anything
     Inspect(InspectArgs),
     /// Embed a manifest in a component

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +24,7 @@ use crate::settings::CliSettings;
 use crate::terminal::note;
 use crate::unmatched_settings::unmatched_settings;
 
+mod live_changes;
 mod resources;
 mod server_log;
 mod server_messages;
@@ -31,7 +32,7 @@ pub mod servers;
 
 use resources::ServerResources;
 use server_messages::MessageLimiter;
-use servers::{Registrar, ServerStorage, Servers};
+use servers::{OnServerEvent, Registrar, ServerStorage, Servers};
 
 pub use toolhost::LoadPurpose;
 
@@ -43,6 +44,10 @@ pub struct RunningHost {
     pub loaded: toolhost::Host,
     pub settings: CliSettings,
     servers: Mutex<Servers>,
+    /// Receives what servers report. Set when servers are started.
+    on_server_event: OnceLock<Arc<OnServerEvent>>,
+    /// Held while servers are read again.
+    reloading: tokio::sync::Mutex<()>,
     resources: Arc<ServerResources>,
     readiness: watch::Sender<Readiness>,
     settle_task: Mutex<Option<JoinHandle<()>>>,
@@ -174,6 +179,8 @@ impl StartingHost {
             loaded,
             settings: self.settings,
             servers: Mutex::default(),
+            on_server_event: OnceLock::new(),
+            reloading: tokio::sync::Mutex::default(),
             resources: self.resources,
             readiness: self.readiness,
             settle_task: Mutex::default(),
@@ -236,6 +243,17 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
     )?)
 }
 
+/// The file and the reason why it could not be loaded, in one line.
+fn describe_broken(BrokenPlugin { path, reason }: &BrokenPlugin) -> String {
+    let reason = text::escape_line(reason, 2_000);
+    let path = text::escape_line(&path.to_string_lossy(), 4_096);
+    if reason.contains(&path) {
+        reason
+    } else {
+        format!("{path}: {reason}")
+    }
+}
+
 fn note_loaded(served: &ServedPlugin) {
     let how = if served.from_cache {
         "from the cache"
@@ -259,14 +277,7 @@ impl RunningHost {
         }
         self.readiness.send_replace(Readiness::Loaded);
         let keep = ServerStorage::from_settings(&self.settings);
-        let registrar = Registrar {
-            kernel: Arc::downgrade(&self.kernel),
-            only_tools: self.settings.core.only_tools.clone(),
-            verbose: self.settings.verbose,
-            limiter: MessageLimiter::default(),
-        };
-        let on_event = Arc::new(move |shared: &_, event| registrar.on_event(shared, event));
-        let servers = Servers::start(&self.settings, &keep, on_event);
+        let servers = Servers::start(&self.settings, &keep, self.on_server_event());
         self.resources.set(&servers);
         let started: Vec<_> = servers.started().map(Arc::clone).collect();
         *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
@@ -276,13 +287,28 @@ impl RunningHost {
         let readiness = self.readiness.clone();
         let settling = tokio::spawn(async move {
             let discovered = servers::discover(discovery.as_ref(), verbose, &keep, &kernel);
-            tokio::join!(discovered, servers::wait_until_started(&started));
+            let (discovered, ()) = tokio::join!(discovered, servers::wait_until_started(&started));
+            if let Err(reason) = discovered {
+                note(&format!("error: {reason}"));
+            }
             readiness.send_replace(Readiness::Settled);
         });
         *self
             .settle_task
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(settling);
+    }
+
+    fn on_server_event(&self) -> Arc<OnServerEvent> {
+        let create = || -> Arc<OnServerEvent> {
+            let registrar = Registrar {
+                kernel: Arc::downgrade(&self.kernel),
+                verbose: self.settings.verbose,
+                limiter: MessageLimiter::default(),
+            };
+            Arc::new(move |shared: &_, news| registrar.on_event(shared, news))
+        };
+        Arc::clone(self.on_server_event.get_or_init(create))
     }
 
     /// Whether the tool belongs to a plugin that neither calls other tools nor uses resources of servers.
@@ -293,7 +319,8 @@ impl RunningHost {
         let Some(entry) = registry.get(tool) else {
             return false;
         };
-        let mut plugins = self.loaded.plugins.iter();
+        let loaded = self.loaded.loaded();
+        let mut plugins = loaded.plugins.iter();
         let plugin = plugins.find(|served| served.manifest.name == entry.plugin.name);
         plugin.is_some_and(|served| {
             let mut needs = served.manifest.needs.iter();
@@ -348,7 +375,7 @@ impl RunningHost {
     /// Returns an error if there is nothing to serve. A partially loaded host is not an error.
     pub fn require_plugins(&self) -> Result<(), CliError> {
         let has_tools = self.kernel.registry().names().next().is_some();
-        if self.loaded.plugins.is_empty() && !(self.settings.has_servers() && has_tools) {
+        if self.loaded.loaded().plugins.is_empty() && !(self.settings.has_servers() && has_tools) {
             let message = if self.settings.has_servers() {
                 "no plugin could be loaded and no server provided a tool; see the messages above"
             } else {
@@ -371,19 +398,12 @@ impl RunningHost {
     /// Reports plugins that could not be loaded, and warnings.
     fn report_problems(&self) {
         let verbose = self.settings.verbose;
-        let loaded = &self.loaded;
+        let loaded = self.loaded.loaded();
         if verbose {
-            loaded.plugins.iter().for_each(note_loaded);
+            loaded.plugins.iter().for_each(|served| note_loaded(served));
         }
-        for BrokenPlugin { path, reason } in &loaded.broken {
-            let reason = text::escape_line(reason, 2_000);
-            let path = text::escape_line(&path.to_string_lossy(), 4_096);
-            let prefix = if reason.contains(&path) {
-                String::new()
-            } else {
-                format!("{path}: ")
-            };
-            note(&format!("error: {prefix}{reason}"));
+        for broken in &loaded.broken {
+            note(&format!("error: {}", describe_broken(broken)));
         }
         for left_out in self.kernel.registry().unavailable() {
             note(&format!("error: {left_out}"));
@@ -410,7 +430,7 @@ impl RunningHost {
 
     /// Reports rules and settings that match nothing, once all tools are registered.
     fn report_unmatched(&self) {
-        let loaded = &self.loaded;
+        let loaded = self.loaded.loaded();
         // The rules of a plugin that failed to load match nothing either, and its error is enough.
         if loaded.broken.is_empty() {
             let plugins: Vec<&str> = loaded
@@ -419,7 +439,7 @@ impl RunningHost {
                 .map(|served| served.manifest.name.as_str())
                 .collect();
             let registry = self.kernel.registry();
-            for found in loaded.rule_warnings() {
+            for found in self.loaded.rule_warnings() {
                 note(&format!("warning: {}: {}", found.position, found.message));
             }
             for warning in unmatched_settings(&self.settings.core, &registry, &plugins) {

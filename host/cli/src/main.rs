@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod config;
+mod control;
 mod events_file;
 mod exit;
 mod host_args;
@@ -23,6 +24,7 @@ mod testing;
 mod tool_description;
 mod unmatched_settings;
 mod value_parsers;
+mod watch;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -108,7 +110,7 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Approve(args) => runtime()?.block_on(commands::answer::approve(args)),
         Command::Deny(args) => runtime()?.block_on(commands::answer::deny(args)),
         Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),
-        Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(args)),
+        Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(*args)),
         Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
         Command::Pack(args) => commands::pack::pack(&args),
         Command::Completions { shell } => {

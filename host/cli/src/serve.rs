@@ -15,13 +15,18 @@ use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::{RunningHost, StartingHost};
 use crate::serve::http::HttpArgs;
 use crate::terminal::note;
+use crate::watch::{LiveChanges, WatchArgs};
 
 /// Calls that take longer become MCP tasks, for clients that support tasks.
 const TASK_THRESHOLD: Duration = Duration::from_secs(10);
 
 /// Serves clients, also while plugins are compiled, until the client disconnects or a signal arrives. Nothing else may
 /// write to standard output during that time.
-pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), CliError> {
+pub async fn serve(
+    starting: StartingHost,
+    args: &HttpArgs,
+    watch: &WatchArgs,
+) -> Result<(), CliError> {
     let info = server_info(&starting);
     let own_folders = Arc::clone(&info.own_folders);
     let kernel = Arc::clone(starting.kernel());
@@ -50,7 +55,9 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), CliErr
             SessionEnd::Ended => return kernel.flush().await.or_exit(Exit::Store),
         },
     };
+    let host = Arc::new(host);
     if !is_over {
+        let _changes = LiveChanges::accept(&host, watch)?;
         serve_while_settling(&host, serving).await?;
     }
     host.shut_down().await
@@ -65,11 +72,11 @@ async fn load_plugins(
     if !host.settings.has_servers() {
         host.require_plugins()?;
     }
-    let plugins = host.loaded.plugins.iter();
-    let folders = plugins.flat_map(|served| &served.directories);
+    let loaded = host.loaded.loaded();
+    let folders = loaded.plugins.iter().flat_map(|served| &served.directories);
     own.get_or_init(|| provided_directories(folders));
     host.connect();
-    if host.loaded.plugins.is_empty() {
+    if loaded.plugins.is_empty() {
         host.wait_for_servers().await;
         host.require_plugins()?;
     }

@@ -50,6 +50,8 @@ pub struct CliSettings {
     pub profile: Profile,
     pub others: UnmappedTools,
     pub mcp: McpSettings,
+    /// The command line, to read the configuration again.
+    pub args: HostArgs,
 }
 
 /// The environment that settings depend on, injected for tests.
@@ -188,6 +190,7 @@ impl CliSettings {
             mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),
             others: unmapped_tools(args),
+            args: args.clone(),
         })
     }
 
@@ -378,7 +381,7 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
 
 /// The programs and scripts of other MCP servers. Plugins must not write to them, because they run with the operator's
 /// privileges.
-fn server_programs(
+pub fn server_programs(
     servers: &[ServerSettings],
     discovery: Option<&DiscoverySettings>,
 ) -> Vec<PathBuf> {

@@ -62,18 +62,13 @@ const MAX_TAILS: usize = 8;
 /// Boxed, because most calls succeed and should not carry space for an error through every step.
 pub(crate) type Refusal = Box<CallError>;
 
-/// The hooks of a kernel can no longer be set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("hooks cannot be changed; set them once, before the first plugin is registered")]
-pub struct HooksAlreadySet;
-
 /// Holds the registered tools and runs calls to them through one pipeline.
 pub struct Kernel {
     settings: KernelSettings,
     policy: RwLock<Arc<Policy>>,
     prompter: Arc<dyn Prompter>,
-    /// Fixed by the first registered plugin: no call is made before that.
-    hooks: OnceLock<Hooks>,
+    /// Replaced as a whole, so that a call keeps the hooks that it found with its tool.
+    hooks: RwLock<Arc<Hooks>>,
     registry: RwLock<Arc<RegistrySnapshot>>,
     /// Signals each new registry. Not sent over the bus, because a subscriber makes every call more expensive.
     registry_changed: tokio::sync::watch::Sender<()>,
@@ -171,10 +166,7 @@ impl KernelBuilder {
             approvals: ApprovalCache::new(Arc::clone(&journal), self.settings.project.clone()),
             settings: self.settings,
             prompter: self.prompter,
-            hooks: match self.hooks {
-                hooks if hooks.is_empty() => OnceLock::new(),
-                hooks => OnceLock::from(Hooks::new(hooks)),
-            },
+            hooks: RwLock::new(Arc::new(Hooks::new(self.hooks))),
             registry: RwLock::default(),
             registry_changed: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
@@ -220,16 +212,15 @@ impl Kernel {
         kernel
     }
 
-    /// Adds hooks to a kernel that was built without any. Fails once a plugin is registered, because its calls must not
-    /// run without them.
-    pub fn set_hooks(&self, hooks: Vec<HookEntry>) -> Result<(), HooksAlreadySet> {
-        self.hooks
-            .set(Hooks::new(hooks))
-            .map_err(|_| HooksAlreadySet)
+    /// Replaces all hooks. A call keeps the hooks that were set when its tool was found, so the hooks of a plugin have to
+    /// be set before the plugin is registered.
+    pub fn set_hooks(&self, hooks: Vec<HookEntry>) {
+        let hooks = Arc::new(Hooks::new(hooks));
+        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }
 
-    fn hooks(&self) -> &Hooks {
-        self.hooks.get_or_init(|| Hooks::new(Vec::new()))
+    fn hooks(&self) -> Arc<Hooks> {
+        Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Creates a kernel without a store and without hooks.
@@ -381,6 +372,7 @@ impl Kernel {
             results: ResultBudget::default(),
             order: None,
             service_counts: Arc::default(),
+            hooks: self.hooks(),
             attempt: Attempt::default(),
             report: ReportDraft::default(),
         })
@@ -413,6 +405,8 @@ impl Kernel {
             );
             return Err(error.recommend("list the tools to see the names").into());
         };
+        // Read after the registry: a plugin's hooks are set before its tools are registered.
+        run.hooks = self.hooks();
         run.report.tool = Some(entry.name.clone());
         if !entry.enabled {
             let remedy = format!(

@@ -100,14 +100,7 @@ pub(crate) fn prepare(
             }
         }
         let version = Version::parse(&tool.version);
-        // A setting may apply to one version only.
-        let named = |selector: &str| {
-            let selector = selector.to_lowercase();
-            let (selector, wanted) = split_version(&selector);
-            let wanted = wanted.map(VersionReq::parse);
-            (selector == name.as_str() || keys.iter().any(|key| key == selector))
-                && wanted.is_none_or(|wanted| wanted.is_ok_and(|wanted| wanted.selects(&version)))
-        };
+        let named = |selector: &str| selects(selector, &name, &keys, &version);
         let pin = settings
             .tool_versions
             .iter()
@@ -138,6 +131,15 @@ pub(crate) fn prepare(
         });
     }
     Ok(PreparedPlugin { plugin, entries })
+}
+
+/// Whether a name in the settings refers to the tool. It may select versions, as in `grep@1.2.3`.
+fn selects(word: &str, name: &ToolName, keys: &[String], version: &Version) -> bool {
+    let word = word.to_lowercase();
+    let (word, wanted) = split_version(&word);
+    let wanted = wanted.map(VersionReq::parse);
+    (word == name.as_str() || keys.iter().any(|key| key == word))
+        && wanted.is_none_or(|wanted| wanted.is_ok_and(|wanted| wanted.selects(version)))
 }
 
 /// Returns the aliases and qualified names of a tool, in lower case and without duplicates.

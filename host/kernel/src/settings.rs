@@ -22,6 +22,8 @@ pub struct KernelSettings {
     pub tool_timeouts: BTreeMap<String, Duration>,
     /// Any names of tools, as in `tool_timeouts`; `grep@1.2.3` refers to that version.
     pub disabled_tools: BTreeSet<String>,
+    /// Tools that are not in all of these lists are disabled. Any names of tools, as in `tool_timeouts`.
+    pub only_tools: Vec<Vec<String>>,
     /// The tools that are listed for models. All enabled tools can be called.
     pub listed_tools: ToolSet,
     /// Version requirement for a tool's name, keyed by any name. The default is the highest stable version.
@@ -55,6 +57,7 @@ impl Default for KernelSettings {
             timeout: None,
             tool_timeouts: BTreeMap::new(),
             disabled_tools: BTreeSet::new(),
+            only_tools: Vec::new(),
             listed_tools: ToolSet::default(),
             tool_versions: BTreeMap::new(),
             ab_tests: Vec::new(),

@@ -16,7 +16,7 @@ use crate::expanded::{ExpandedText, mask_secrets};
 /// Default timeout of a call.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// The operator's name for the server. The server's own name is never used.
     pub name: String,
@@ -30,14 +30,14 @@ pub struct ServerConfig {
 }
 
 /// The transport of a server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig {
     Stdio(ServerProgram),
     Http(ServerAddress),
 }
 
 /// A program that uses standard input and output as its transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerProgram {
     pub command: ExpandedText,
     pub args: Vec<ExpandedText>,
@@ -45,7 +45,7 @@ pub struct ServerProgram {
     pub cwd: PathBuf,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ServerAddress {
     pub url: Url,
     /// The URL with the names of variables in place of their values.
@@ -58,7 +58,7 @@ pub struct ServerAddress {
 }
 
 /// OAuth settings agreed with an authorization server. Without them, the client registers itself.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OAuth {
     pub client_id: Option<String>,
     pub client_secret: Option<HiddenValue>,

@@ -1,7 +1,7 @@
 //! Loads a plugin file: read, scan, compile or take from the cache, link, describe.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
@@ -61,9 +61,12 @@ struct Shared {
     cache: Option<CompileCache>,
     compiler: Compiler,
     compilers: tokio::sync::Semaphore,
-    environment: Vec<(String, String)>,
+    environment: RwLock<Environment>,
     warnings: Vec<String>,
 }
+
+/// Facts on which descriptions of tools can depend.
+type Environment = Arc<[(String, String)]>;
 
 impl Runtime {
     pub fn new(settings: RuntimeSettings) -> Result<Self, RuntimeError> {
@@ -83,9 +86,20 @@ impl Runtime {
             cache,
             compiler: settings.compiler,
             compilers: tokio::sync::Semaphore::new(MAX_COMPILERS),
-            environment: settings.environment,
+            environment: RwLock::new(settings.environment.into()),
             warnings,
         })))
+    }
+
+    /// Sets the facts for plugins that are loaded from now on.
+    pub fn set_environment(&self, environment: Vec<(String, String)>) {
+        let current = self.0.environment.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = environment.into();
+    }
+
+    fn environment(&self) -> Environment {
+        let environment = self.0.environment.read();
+        Arc::clone(&environment.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Warnings about the setup, for the operator.
@@ -120,7 +134,7 @@ impl Runtime {
             .then(|| PreviewerPre::new(linked).map_err(|error| link_error(path, &error)))
             .transpose()?;
         let tools = match &pre {
-            Some(pre) => describe(path, pre, &manifest, &self.0.environment).await?,
+            Some(pre) => describe(path, pre, &manifest, &self.environment()).await?,
             None => Vec::new(),
         };
         check_hooks(path, &tools, &exports)?;

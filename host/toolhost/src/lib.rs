@@ -57,8 +57,9 @@ pub use error::Error;
 pub use host_paths::HostPaths;
 pub use host_resources::OUTPUT_PATH;
 pub use load::{
-    BrokenPlugin, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose, MessageSink,
-    PreparedHost, ServedPlugin, describe_environment, runtime,
+    BrokenPlugin, ChangeKind, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose,
+    LoadedPlugins, MessageSink, PluginChange, PluginChangeError, PluginChanges, PreparedHost,
+    ServedPlugin, describe_environment, runtime,
 };
 pub use settings::{
     AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,

@@ -5,23 +5,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
-use toolhost_contract::{Backend, Descriptor, Mode, ToolName, text};
+use toolhost_contract::{Backend, Descriptor, Mode, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resources};
 use toolhost_process::Launcher;
-use toolhost_runtime::{Compiler, Loaded, Runtime, RuntimeSettings, Staging, read_manifest};
+use toolhost_runtime::{
+    Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
+};
 use toolhost_store::Store;
 
 use crate::agents::CommandAgents;
 use crate::error::{Error, ErrorKindExt as _};
 use crate::grants::{ScopeOpener, plan_grants};
-use crate::hooks;
 use crate::host_resources::HostResources;
 use crate::retention::{self, RetentionTask};
 use crate::scratch_dir::ScratchDir;
@@ -29,10 +30,13 @@ use crate::settings::Settings;
 use crate::staging;
 
 mod granted_plugin;
+mod live_changes;
 mod plugin_files;
 
+use granted_plugin::PluginWithGrants;
 pub use granted_plugin::{GrantedDirectory, ServedPlugin};
-use granted_plugin::{PluginWithGrants, grant};
+use live_changes::PluginLoader;
+pub use live_changes::{ChangeKind, LoadedPlugins, PluginChange, PluginChangeError, PluginChanges};
 pub use plugin_files::BrokenPlugin;
 use plugin_files::find_plugin_files;
 
@@ -76,12 +80,12 @@ pub enum LoadPurpose {
 /// A kernel with loaded plugins.
 pub struct Host {
     pub kernel: Arc<Kernel>,
-    pub plugins: Vec<ServedPlugin>,
-    pub broken: Vec<BrokenPlugin>,
     /// Errors about missing hooks and missing dependencies of tools.
     pub missing: Vec<String>,
     pub settings: Settings,
-    resources: HostResources,
+    resources: Arc<HostResources>,
+    loader: tokio::sync::Mutex<PluginLoader>,
+    loaded: RwLock<Arc<LoadedPlugins>>,
     /// Staging directory if there is no store.
     _temporary: Option<ScratchDir>,
     /// Enforces the retention settings.
@@ -125,7 +129,7 @@ impl HostParts {
                 (Some(staging), Some(dir))
             }
         };
-        let outlets = match purpose {
+        let outlets = Arc::new(match purpose {
             LoadPurpose::Run => {
                 HostResources::open(settings, self.launcher.as_ref(), &self.on_message)
                     .settings_error()?
@@ -135,12 +139,12 @@ impl HostParts {
                 HostResources::programs_only(settings, self.launcher.as_ref()).settings_error()?
             }
             LoadPurpose::List => HostResources::default(),
-        };
+        });
         let own = temporary.as_ref().map(ScratchDir::path);
         let own = own.into_iter().chain(outlets.output_directory());
         let granter = ScopeOpener::with_hidden(settings, own).settings_error()?;
         let calls = settings.pools.total().saturating_mul(settings.users.max(1));
-        let hooks = hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
+        let hooks = crate::hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks);
         let cache = settings.host_paths.cache.clone();
         let environment = describe_environment(settings.policy.mode());
@@ -229,7 +233,7 @@ pub struct PreparedHost {
     hooks: Vec<HookEntry>,
     backends: Vec<(PluginInfo, Arc<dyn Backend>)>,
     staging: Option<Staging>,
-    outlets: HostResources,
+    outlets: Arc<HostResources>,
     granter: ScopeOpener,
     runtime: Runtime,
     files: Vec<PathBuf>,
@@ -273,20 +277,21 @@ impl PreparedHost {
     }
 
     /// Compiles the plugins or loads them from the cache, and registers their tools.
-    pub async fn load(mut self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
+    pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
+        let mut loader = PluginLoader {
+            runtime: self.runtime,
+            granter: self.granter,
+            resources: Arc::clone(&self.outlets),
+            staging: self.staging,
+            hooks: self.hooks,
+            added: Vec::new(),
+            removed: BTreeSet::new(),
+            plugins: Vec::new(),
+        };
         let mut broken = self.broken;
         let mut granted = Vec::new();
-        for (path, loaded, took) in load_all(&self.runtime, self.files, compiled).await {
-            match loaded.and_then(|loaded| {
-                let (settings, granter) = (&self.settings, &mut self.granter);
-                grant(
-                    settings,
-                    granter,
-                    &self.outlets,
-                    loaded,
-                    self.staging.clone(),
-                )
-            }) {
+        for (path, loaded, took) in load_all(&loader.runtime, self.files, compiled).await {
+            match loaded.and_then(|loaded| loader.grant(&self.settings, loaded)) {
                 Ok(mut one) => {
                     one.served.load_time = took;
                     granted.push(one);
@@ -295,14 +300,11 @@ impl PreparedHost {
             }
         }
         // Before the first tool is registered, because plugins can be hooks and no call may run without hooks.
-        let (entries, mut missing) = hook_entries(&self.settings, granted.iter());
-        self.hooks.extend(entries);
-        self.kernel.set_hooks(self.hooks).internal_error()?;
-        let mut plugins = Vec::new();
+        let mut missing = loader.set_hooks(&self.kernel, &self.settings, granted.iter());
         for one in granted {
             let path = one.served.path.clone();
             match register(&self.kernel, one) {
-                Ok(served) => plugins.push(served),
+                Ok(registered) => loader.plugins.push(registered),
                 Err(reason) => broken.push(BrokenPlugin::new(path, &reason)),
             }
         }
@@ -313,18 +315,16 @@ impl PreparedHost {
                 .map_err(|error| Error::Settings(format!("plugin `{name}`: {error}")))?;
         }
         missing.extend(self.kernel.registry().ab_test_problems().iter().cloned());
-        let host = Host {
+        Ok(Host {
             kernel: self.kernel,
-            plugins,
-            broken,
+            loaded: RwLock::new(Arc::new(loader.list(broken))),
+            loader: tokio::sync::Mutex::new(loader),
             missing,
             settings: self.settings,
             resources: self.outlets,
             _temporary: self.temporary,
             _retention_task: self.keeper,
-        };
-        host.keep_only_chosen_tools();
-        Ok(host)
+        })
     }
 }
 
@@ -420,32 +420,20 @@ async fn load_all(
     files.into_iter().enumerate().map(read).collect()
 }
 
-fn register(kernel: &Kernel, granted: PluginWithGrants) -> Result<ServedPlugin, String> {
-    let PluginWithGrants {
-        mut served,
-        info,
-        plugin,
-    } = granted;
-    served.tools = kernel
-        .register(info, plugin)
+fn register(kernel: &Kernel, mut granted: PluginWithGrants) -> Result<PluginWithGrants, String> {
+    let plugin = Arc::<Plugin>::clone(&granted.plugin);
+    granted.served.tools = kernel
+        .register(granted.info.clone(), plugin)
         .map_err(|error| error.to_string())?;
-    Ok(served)
-}
-
-fn hook_entries<'a>(
-    settings: &Settings,
-    granted: impl Iterator<Item = &'a PluginWithGrants>,
-) -> (Vec<HookEntry>, Vec<String>) {
-    let candidates: Vec<_> = granted
-        .map(|one| hooks::LoadedPlugin {
-            name: one.info.name.clone(),
-            plugin: Arc::clone(&one.plugin),
-        })
-        .collect();
-    hooks::create_hooks(&settings.hooks, &candidates)
+    Ok(granted)
 }
 
 impl Host {
+    /// The plugins that are loaded now. The list does not change.
+    pub fn loaded(&self) -> Arc<LoadedPlugins> {
+        Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Stops all started programs and flushes records to disk.
     pub async fn shut_down(&self) -> Result<(), Error> {
         self.resources.shut_down().await;
@@ -459,11 +447,10 @@ impl Host {
                 .files
                 .is_some()
         };
-        self.plugins.iter().any(asks)
-            && self
-                .plugins
-                .iter()
-                .all(|served| served.directories.is_empty())
+        let loaded = self.loaded();
+        let mut plugins = loaded.plugins.iter();
+        loaded.plugins.iter().any(|served| asks(served))
+            && plugins.all(|served| served.directories.is_empty())
     }
 
     /// Warnings about the rules with respect to the loaded tools.
@@ -471,19 +458,5 @@ impl Host {
         let registry = self.kernel.registry();
         let tools: Vec<&Descriptor> = registry.list_all().map(|entry| &*entry.tool).collect();
         self.settings.policy.check(&tools)
-    }
-
-    fn keep_only_chosen_tools(&self) {
-        let registry = self.kernel.registry();
-        for only in &self.settings.only_tools {
-            let chosen: BTreeSet<&ToolName> = only
-                .iter()
-                .filter_map(|name| registry.name_of(name))
-                .collect();
-            for name in registry.names().filter(|name| !chosen.contains(name)) {
-                // The name comes from the registry, so this cannot fail.
-                let _ = self.kernel.set_enabled(name.as_str(), false);
-            }
-        }
     }
 }

@@ -189,6 +189,7 @@ impl Settings {
                 .map(|(name, time)| (name.to_string(), capped(*time)))
                 .collect(),
             disabled_tools: self.disabled_tools.clone(),
+            only_tools: self.only_tools.clone(),
             listed_tools: self.listed_tools.clone(),
             tool_versions: self
                 .tool_versions

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
+use toolhost::HostPaths;
 use toolhost_contract::text;
 use toolhost_contract::units::parse_duration;
 use toolhost_mcp_client::{LoginPage, ServerConfig};
 
+use crate::commands::plugins::print_answer;
+use crate::control::{ControlRequest, running_hosts};
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::host_args::HostArgs;
 use crate::load::servers::{self, ServerStorage};
@@ -29,8 +32,15 @@ pub enum McpCommand {
         override_usage = "host mcp add [OPTIONS] <NAME> --url <URL>\n       host mcp add [OPTIONS] <NAME> -- <COMMAND>..."
     )]
     Add(Box<AddArgs>),
+    /// Replace a server of the configuration file, and approve its new command or address
+    #[command(
+        override_usage = "host mcp update [OPTIONS] <NAME> --url <URL>\n       host mcp update [OPTIONS] <NAME> -- <COMMAND>..."
+    )]
+    Update(Box<AddArgs>),
     /// Remove a server from the configuration and delete its approval
     Remove(NamedArgs),
+    /// Make running hosts read the servers of their configuration again and repeat the discovery command
+    Refresh,
     /// Connect to a server, list its tools and disconnect
     Test(TestArgs),
     /// Approve the command or address of a server and its current tools
@@ -160,10 +170,16 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 pub async fn mcp(command: McpCommand) -> Result<Exit, CliError> {
     match command {
         McpCommand::List(args) => server_state::list(&args).await,
-        McpCommand::Add(args) => add(&args),
+        McpCommand::Add(args) => add(&args, Existing::Refuse),
+        McpCommand::Update(args) => add(&args, Existing::Replace),
         McpCommand::Remove(args) => remove(&args),
+        McpCommand::Refresh => refresh(),
         McpCommand::Test(args) => server_state::test(&args).await,
-        McpCommand::Approve(args) => approve::approve(&args).await,
+        McpCommand::Approve(args) => {
+            let exit = approve::approve(&args).await?;
+            reload_running_hosts(&load(&args.file)?);
+            Ok(exit)
+        }
         McpCommand::Login(args) => login(&args).await,
     }
 }
@@ -210,25 +226,46 @@ fn config_file(args: &FileArgs, settings: &CliSettings) -> Result<PathBuf, CliEr
         })
 }
 
-fn add(args: &AddArgs) -> Result<Exit, CliError> {
+/// What `add` does with a server that exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Refuse,
+    /// It has to exist.
+    Replace,
+}
+
+fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     let settings = match &args.file.config {
         // A missing file is created.
         Some(file) if !file.exists() => load(&FileArgs { config: None })?,
         _ => load(&args.file)?,
     };
-    if settings
-        .servers
-        .iter()
-        .any(|server| server.name == args.name)
-    {
-        return Err(CliError::new(
-            Exit::Usage,
-            format!("server `{}` already exists; remove it first", args.name),
-        ));
+    let known = find(&settings, &args.name);
+    match existing {
+        Existing::Refuse if known.is_ok() => {
+            return Err(CliError::new(
+                Exit::Usage,
+                format!(
+                    "server `{0}` already exists; change it with `host mcp update {0}`",
+                    args.name
+                ),
+            ));
+        }
+        Existing::Refuse => {}
+        Existing::Replace => {
+            known?;
+        }
     }
     let file = config_file(&args.file, &settings)?;
     let before = edit::read(&file).or_exit(Exit::Config)?;
-    let after = edit::add_server(&before, args).or_exit(Exit::Config)?;
+    let without = match existing {
+        Existing::Refuse => before.clone(),
+        Existing::Replace => {
+            let without = edit::remove_server(&before, &args.name).or_exit(Exit::Config)?;
+            before.with_text(without)
+        }
+    };
+    let after = edit::add_server(&without, args).or_exit(Exit::Config)?;
     // The approval covers the server as every other command reads it. Therefore the file is written first and read
     // back, and restored if the approval is denied.
     edit::write(&file, &after).or_exit(Exit::Config)?;
@@ -260,7 +297,10 @@ fn add(args: &AddArgs) -> Result<Exit, CliError> {
             .or_exit(Exit::Store)?,
         Some(false) => {
             edit::restore(&file, &before).or_exit(Exit::Config)?;
-            note("not added");
+            note(match existing {
+                Existing::Refuse => "not added",
+                Existing::Replace => "not updated",
+            });
             return Ok(Exit::Denied);
         }
         None => note(&format!(
@@ -268,7 +308,13 @@ fn add(args: &AddArgs) -> Result<Exit, CliError> {
             args.name
         )),
     }
-    print(&format!("added {} to {}", args.name, file.display())).or_exit(Exit::Internal)?;
+    let (name, file) = (&args.name, file.display());
+    print(&match existing {
+        Existing::Refuse => format!("added {name} to {file}"),
+        Existing::Replace => format!("updated {name} in {file}"),
+    })
+    .or_exit(Exit::Internal)?;
+    reload_running_hosts(&settings);
     Ok(Exit::Ok)
 }
 
@@ -282,7 +328,49 @@ fn remove(args: &NamedArgs) -> Result<Exit, CliError> {
     servers::delete_stored(&ServerStorage::from_settings(&settings), &args.name)
         .or_exit(Exit::Store)?;
     print(&format!("removed {} from {}", args.name, file.display())).or_exit(Exit::Internal)?;
+    reload_running_hosts(&settings);
     Ok(Exit::Ok)
+}
+
+fn refresh() -> Result<Exit, CliError> {
+    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
+    let hosts = running_hosts(paths.state.as_deref());
+    if hosts.is_empty() {
+        return Err(CliError::new(Exit::Usage, "no host is running"));
+    }
+    let mut exit = Exit::Ok;
+    for host in hosts {
+        let answer = host.send(ControlRequest::ReloadServers)?;
+        if print_answer(&answer)? != Exit::Ok {
+            exit = Exit::ToolFailed;
+        }
+    }
+    Ok(exit)
+}
+
+/// Makes the running hosts with the same configuration file use the changed servers.
+fn reload_running_hosts(settings: &CliSettings) {
+    let state = settings.core.host_paths.state.as_deref();
+    for host in running_hosts(state) {
+        if host.config != settings.core.config_file {
+            continue;
+        }
+        let pid = host.pid;
+        match host.send(ControlRequest::ReloadServers) {
+            Ok(answer) => {
+                for line in answer.changes {
+                    note(&format!("host {pid}: {}", text::escape_lines(&line, 2_000)));
+                }
+                for line in answer.errors {
+                    note(&format!(
+                        "host {pid}: error: {}",
+                        text::escape_lines(&line, 2_000)
+                    ));
+                }
+            }
+            Err(CliError { error, .. }) => note(&format!("warning: {error:#}")),
+        }
+    }
 }
 
 async fn login(args: &NamedArgs) -> Result<Exit, CliError> {

@@ -1,19 +1,123 @@
-//! `host plugins`: lists loaded plugins with their grants, and why others could not be loaded.
+//! `host plugins`: lists loaded plugins with their grants, and why others could not be loaded; changes the plugins of a
+//! running host.
 
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
-use toolhost::{BrokenPlugin, ServedPlugin};
+use toolhost::{HostPaths, ServedPlugin};
 use toolhost_contract::units::{format_duration, format_size};
 use toolhost_contract::{Digest, text};
 
 use super::load_for_listing;
+use crate::control::{ControlAnswer, ControlRequest, running_hosts, select_host};
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::ListArgs;
 use crate::json;
 use crate::load::RunningHost;
-use crate::terminal::print;
 use crate::terminal::style::table;
+use crate::terminal::{note, print};
 
-pub async fn plugins(args: ListArgs) -> Result<Exit, CliError> {
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PluginsArgs {
+    #[command(subcommand)]
+    pub command: Option<PluginsCommand>,
+
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// Changes of a running host. They last until it exits.
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// Add a plugin to a running host, or load a changed file again
+    Add(AddArgs),
+    /// Remove a plugin from a running host; calls that run are completed
+    Remove(NamedArgs),
+    /// Load changed and new plugin files, and remove plugins whose file is gone
+    Reload(ReloadArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// Plugin file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct NamedArgs {
+    /// Name of a plugin, as `host plugins` prints it
+    pub name: String,
+
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReloadArgs {
+    /// Name of a plugin, as `host plugins` prints it [default: all]
+    pub name: Option<String>,
+
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// Process id of the host, if several are running
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+}
+
+pub async fn plugins(args: PluginsArgs) -> Result<Exit, CliError> {
+    match args.command {
+        None => list(args.list).await,
+        Some(PluginsCommand::Add(args)) => {
+            let path = std::path::absolute(args.file).or_exit(Exit::Usage)?;
+            change(&args.target, ControlRequest::AddPlugin { path })
+        }
+        Some(PluginsCommand::Remove(args)) => change(
+            &args.target,
+            ControlRequest::RemovePlugin { name: args.name },
+        ),
+        Some(PluginsCommand::Reload(args)) => change(
+            &args.target,
+            ControlRequest::ReloadPlugins { name: args.name },
+        ),
+    }
+}
+
+/// Sends a change to a running host and prints its answer.
+fn change(target: &TargetArgs, request: ControlRequest) -> Result<Exit, CliError> {
+    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
+    let hosts = running_hosts(paths.state.as_deref());
+    let answer = select_host(hosts, target.pid)?.send(request)?;
+    print_answer(&answer)
+}
+
+/// Prints what changed, and errors on standard error.
+pub fn print_answer(answer: &ControlAnswer) -> Result<Exit, CliError> {
+    for change in &answer.changes {
+        print(&text::escape_lines(change, 2_000)).or_exit(Exit::Internal)?;
+    }
+    for error in &answer.errors {
+        note(&format!("error: {}", text::escape_lines(error, 4_000)));
+    }
+    if !answer.errors.is_empty() {
+        return Ok(Exit::ToolFailed);
+    }
+    if answer.changes.is_empty() {
+        print("nothing changed").or_exit(Exit::Internal)?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn list(args: ListArgs) -> Result<Exit, CliError> {
     let host = load_for_listing(&args.host).await?;
     let shown = if args.json {
         json::pretty(&to_json(&host)).or_exit(Exit::Internal)?
@@ -21,7 +125,7 @@ pub async fn plugins(args: ListArgs) -> Result<Exit, CliError> {
         plugin_table(&host)
     };
     print(&shown).or_exit(Exit::Internal)?;
-    Ok(if host.loaded.plugins.is_empty() {
+    Ok(if host.loaded.loaded().plugins.is_empty() {
         Exit::NoPlugin
     } else {
         Exit::Ok
@@ -29,7 +133,8 @@ pub async fn plugins(args: ListArgs) -> Result<Exit, CliError> {
 }
 
 pub fn plugin_table(host: &RunningHost) -> String {
-    let loaded = host.loaded.plugins.iter().map(|served| {
+    let now = host.loaded.loaded();
+    let loaded = now.plugins.iter().map(|served| {
         vec![
             served.manifest.name.to_string(),
             served.manifest.version.clone(),
@@ -38,24 +143,21 @@ pub fn plugin_table(host: &RunningHost) -> String {
             format_grants(served),
         ]
     });
-    let broken = host
-        .loaded
-        .broken
-        .iter()
-        .map(|BrokenPlugin { path, reason }| {
-            let name = path
-                .file_name()
-                .unwrap_or(path.as_os_str())
-                .to_string_lossy();
-            let dash = || "-".to_owned();
-            vec![
-                text::escape_line(&name, 64),
-                dash(),
-                dash(),
-                dash(),
-                format!("broken: {}", text::escape_line(reason, 300)),
-            ]
-        });
+    let broken = now.broken.iter().map(|broken| {
+        let path = &broken.path;
+        let name = path
+            .file_name()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy();
+        let dash = || "-".to_owned();
+        vec![
+            text::escape_line(&name, 64),
+            dash(),
+            dash(),
+            dash(),
+            format!("broken: {}", text::escape_line(&broken.reason, 300)),
+        ]
+    });
     table(
         &["PLUGIN", "VERSION", "DIGEST", "TOOLS", "GRANTED"],
         loaded.chain(broken),
@@ -100,7 +202,8 @@ fn format_grants(served: &ServedPlugin) -> String {
 }
 
 fn to_json(host: &RunningHost) -> Value {
-    let loaded = host.loaded.plugins.iter().map(|served| {
+    let now = host.loaded.loaded();
+    let loaded = now.plugins.iter().map(|served| {
         json!({
             "name": served.manifest.name,
             "version": served.manifest.version,
@@ -120,10 +223,7 @@ fn to_json(host: &RunningHost) -> Value {
             "limits": json::limits(&served.limits),
         })
     });
-    let broken = host
-        .loaded
-        .broken
-        .iter()
-        .map(|BrokenPlugin { path, reason }| json!({"file": path, "reason": reason}));
+    let broken = now.broken.iter();
+    let broken = broken.map(|broken| json!({"file": broken.path, "reason": broken.reason}));
     json!({"plugins": loaded.collect::<Vec<_>>(), "broken": broken.collect::<Vec<_>>()})
 }

@@ -17,6 +17,7 @@ use crate::serve::http::HttpArgs;
 use crate::serve::serve;
 use crate::settings::CliSettings;
 use crate::terminal::prompter::TerminalPrompter;
+use crate::watch::{LiveChanges, WatchArgs};
 
 /// Calls that may wait for answers of MCP clients at the same time.
 const MAX_CLIENT_PROMPTS: usize = 64;
@@ -44,6 +45,9 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub http: HttpArgs,
+
+    #[command(flatten)]
+    pub watch: WatchArgs,
 
     #[command(flatten)]
     pub host: HostArgs,
@@ -84,19 +88,21 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
         following = events_file.map(|file| file.follow(kernel));
     }))?;
     let exit = if interactive {
-        let host = runtime.block_on(async {
-            let host = starting.load(|_| {}).await?;
+        let (host, changes) = runtime.block_on(async {
+            let host = Arc::new(starting.load(|_| {}).await?);
             host.connect();
             host.wait_for_servers().await;
-            Ok::<_, CliError>(host)
+            host.require_plugins()?;
+            let changes = LiveChanges::accept(&host, &args.watch)?;
+            Ok::<_, CliError>((host, changes))
         })?;
-        host.require_plugins()?;
         host.note_missing_grants();
         let exit = crate::prompt::run(runtime, &host)?;
+        drop(changes);
         runtime.block_on(host.shut_down())?;
         exit
     } else {
-        runtime.block_on(serve(starting, &args.http))?;
+        runtime.block_on(serve(starting, &args.http, &args.watch))?;
         Exit::Ok
     };
     drop(following);

@@ -32,6 +32,7 @@ use crate::load::{LoadPurpose, load};
 use crate::settings::CliSettings;
 use crate::terminal::events::EventPrinter;
 use crate::value_parsers::format_parser;
+use crate::watch::{LiveChanges, WatchArgs};
 
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -84,6 +85,9 @@ pub struct TurnsArgs {
     pub events: EventsArgs,
 
     #[command(flatten)]
+    pub watch: WatchArgs,
+
+    #[command(flatten)]
     pub host: HostArgs,
 }
 
@@ -125,8 +129,9 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let events_file = args.events.open_or_lines(write_line, hidden)?;
     let lines = Arc::new(JsonLinesPrompter::default());
     let prompter: Arc<dyn Prompter> = Arc::clone(&lines) as _;
-    let host = load(settings, prompter, LoadPurpose::Run).await?;
+    let host = Arc::new(load(settings, prompter, LoadPurpose::Run).await?);
     host.require_plugins()?;
+    let _changes = LiveChanges::accept(&host, &args.watch)?;
     host.note_missing_grants();
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = args.caller.principal(&session);

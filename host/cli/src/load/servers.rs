@@ -2,14 +2,13 @@
 //!
 //! A server that fails to start does not affect the others.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use toolhost_contract::{Descriptor, ToolName, text};
+use toolhost_contract::{Descriptor, text};
 use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
 use toolhost_mcp_client::{
     Approvals, Dial, DiscoveredTools, DiscoveryContext, HttpDialer, Listing, ListingChecks,
@@ -84,6 +83,72 @@ impl ServerStorage {
     }
 }
 
+impl ConfiguredServer {
+    /// Starts a server if it is enabled and approved.
+    pub fn start(
+        server: &ServerSettings,
+        settings: &CliSettings,
+        keep: &ServerStorage,
+        on_event: &Arc<OnServerEvent>,
+    ) -> Self {
+        let status = match &server.config {
+            _ if !server.enabled => ServerStatus::Disabled,
+            Err(reason) => ServerStatus::Broken(reason.clone()),
+            Ok(config) => match keep.approvals.is_approved(&server.name, config.digest()) {
+                Ok(true) => ServerStatus::Started(start(
+                    config.clone(),
+                    settings,
+                    keep,
+                    Arc::clone(on_event),
+                )),
+                Ok(false) => ServerStatus::Unapproved,
+                Err(error) => ServerStatus::Broken(error.to_string()),
+            },
+        };
+        Self {
+            name: server.name.clone(),
+            settings: server.clone(),
+            status,
+        }
+    }
+
+    /// Whether it was started from the same settings and still runs.
+    pub fn is_current(&self, server: &ServerSettings) -> bool {
+        let runs = match &self.status {
+            ServerStatus::Started(started) => !matches!(
+                started.shared().state(),
+                toolhost_mcp_client::ServerState::GaveUp { .. }
+            ),
+            // Its approval may have been given in the meantime.
+            ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved => false,
+        };
+        runs && self.settings == *server
+    }
+
+    /// The state in one word, and the reason for a failure.
+    pub fn state(&self) -> (&'static str, Option<String>) {
+        match &self.status {
+            ServerStatus::Disabled => ("disabled", None),
+            ServerStatus::Broken(reason) => ("broken", Some(reason.clone())),
+            ServerStatus::Unapproved => (
+                "not approved",
+                Some(format!("approve it with `host mcp approve {}`", self.name)),
+            ),
+            ServerStatus::Started(server) => {
+                let state = server.shared().state();
+                let reason = match &state {
+                    toolhost_mcp_client::ServerState::Waiting { reason, .. } => {
+                        Some(reason.clone())
+                    }
+                    toolhost_mcp_client::ServerState::GaveUp { error } => Some(error.to_string()),
+                    _ => None,
+                };
+                (state.as_str(), reason)
+            }
+        }
+    }
+}
+
 pub type OnServerEvent = dyn Fn(&Arc<ServerShared>, ServerEvent) + Send + Sync;
 
 impl Servers {
@@ -93,29 +158,12 @@ impl Servers {
         keep: &ServerStorage,
         on_event: Arc<OnServerEvent>,
     ) -> Self {
-        let mut known = Vec::new();
-        for server in &settings.servers {
-            let standing = match &server.config {
-                _ if !server.enabled => ServerStatus::Disabled,
-                Err(reason) => ServerStatus::Broken(reason.clone()),
-                Ok(config) => match keep.approvals.is_approved(&server.name, config.digest()) {
-                    Ok(true) => ServerStatus::Started(start(
-                        config.clone(),
-                        settings,
-                        keep,
-                        Arc::clone(&on_event),
-                    )),
-                    Ok(false) => ServerStatus::Unapproved,
-                    Err(error) => ServerStatus::Broken(error.to_string()),
-                },
-            };
-            known.push(ConfiguredServer {
-                name: server.name.clone(),
-                settings: server.clone(),
-                status: standing,
-            });
+        let configured = settings.servers.iter();
+        let configured =
+            configured.map(|server| ConfiguredServer::start(server, settings, keep, &on_event));
+        Self {
+            configured: configured.collect(),
         }
-        Self { configured: known }
     }
 
     pub fn started(&self) -> impl Iterator<Item = &Arc<ServerShared>> {
@@ -237,7 +285,6 @@ fn environment() -> Vec<(String, String)> {
 pub struct Registrar {
     /// The kernel, which is created before its servers.
     pub kernel: std::sync::Weak<Kernel>,
-    pub only_tools: Vec<Vec<String>>,
     pub verbose: bool,
     pub limiter: MessageLimiter,
 }
@@ -279,18 +326,20 @@ impl Registrar {
             timeout: Some(shared.config.timeout),
         };
         let tools = ServerTools::new(shared, listing);
-        kernel.unregister(&plugin);
         let source = format!("server `{name}`");
         let mut message = left_out_message(&source, name, &listing.excluded, self.verbose);
-        match kernel.register(info, Arc::new(tools)) {
+        match kernel.replace(&info.clone(), info, Arc::new(tools)) {
             Ok(names) => {
                 if self.verbose {
                     let era = &listing.version;
                     message = format!("server {name}: {} tools, MCP {era}\n{message}", names.len());
                 }
-                keep_only(&kernel, &self.only_tools, &names);
             }
-            Err(error) => message = format!("error: {source}: {error}\n{message}"),
+            Err(error) => {
+                // The tools that it listed before may no longer exist.
+                kernel.unregister(&plugin);
+                message = format!("error: {source}: {error}\n{message}");
+            }
         }
         if let Some(message) = self.limiter.filter(name, message.trim_end().to_owned()) {
             note(&message);
@@ -298,66 +347,46 @@ impl Registrar {
     }
 }
 
-/// Disables tools that are not on the operator's lists.
-pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
-    let registry = kernel.registry();
-    for list in lists {
-        let chosen: BTreeSet<&ToolName> = list
-            .iter()
-            .filter_map(|name| registry.name_of(name))
-            .collect();
-        for name in names.iter().filter(|name| !chosen.contains(name)) {
-            // The name comes from the registry, so this cannot fail.
-            let _ = kernel.set_enabled(name.as_str(), false);
-        }
-    }
-}
-
-/// Runs the discovery command if it is approved, and registers the tools that it prints.
+/// Runs the discovery command if it is approved, and registers the tools that it prints in place of those that it printed
+/// before. Returns their number; 0 without a command.
 pub async fn discover(
     wanted: Option<&DiscoverySettings>,
     verbose: bool,
     keep: &ServerStorage,
     kernel: &Kernel,
-) {
+) -> Result<usize, String> {
     let Some(wanted) = wanted else {
-        return;
+        return Ok(0);
     };
     let name = DiscoverySettings::NAME;
+    let plugin = plugin_name(DiscoverySettings::PLUGIN);
     let context = discovery_context();
-    match keep.approvals.is_approved(name, wanted.digest()) {
-        Ok(true) => {}
-        Ok(false) => {
-            note(&format!(
-                "warning: the discovery command is not run because it is not approved; approve it with `host mcp approve \
-                 {name}`\n  {}",
-                wanted.discovery.description().replace('\n', "\n  ")
-            ));
-            return;
-        }
-        Err(error) => return note(&format!("error: {error}")),
+    let approved = keep.approvals.is_approved(name, wanted.digest());
+    if !approved.map_err(|error| error.to_string())? {
+        kernel.unregister(&plugin);
+        return Err(format!(
+            "the discovery command is not run because it is not approved; approve it with `host mcp approve {name}`\n  {}",
+            wanted.discovery.description().replace('\n', "\n  ")
+        ));
     }
-    let mut found = match wanted.discovery.discover(&context).await {
-        Ok(found) => found,
-        Err(reason) => return note(&format!("error: {}", text::escape_lines(&reason, 2_000))),
-    };
-    if let Err(reason) = found.retain_approved(&keep.approvals, name, wanted.digest()) {
-        return note(&format!("error: {reason}"));
-    }
+    let discovered = wanted.discovery.discover(&context).await;
+    let mut discovered = discovered.map_err(|reason| text::escape_lines(&reason, 2_000))?;
+    discovered.retain_approved(&keep.approvals, name, wanted.digest())?;
     let info = PluginInfo {
-        name: plugin_name(DiscoverySettings::PLUGIN),
+        name: plugin,
         version: "0.0.0".to_owned(),
-        digest: Some(found.digest),
+        digest: Some(discovered.digest),
         timeout: None,
     };
-    let message = left_out_message("the discovery command", name, &found.left_out, verbose);
+    let message = left_out_message("the discovery command", name, &discovered.left_out, verbose);
     if !message.is_empty() {
         note(&message);
     }
-    let tools = DiscoveredTools::new(wanted.discovery.clone(), context, &found);
-    if let Err(error) = kernel.register(info, Arc::new(tools)) {
-        note(&format!("error: the discovery command: {error}"));
-    }
+    let tools = DiscoveredTools::new(wanted.discovery.clone(), context, &discovered);
+    kernel
+        .replace(&info.clone(), info, Arc::new(tools))
+        .map(|names| names.len())
+        .map_err(|error| format!("the discovery command: {error}"))
 }
 
 pub fn discovery_context() -> DiscoveryContext {

@@ -78,7 +78,7 @@ fn print_greeting(host: &RunningHost) {
         format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
     };
     let tools = count(host.kernel.registry().list().count(), "tool");
-    let plugins = count(host.loaded.plugins.len(), "plugin");
+    let plugins = count(host.loaded.loaded().plugins.len(), "plugin");
     let folders: Vec<String> = host
         .settings
         .core

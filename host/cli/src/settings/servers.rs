@@ -20,7 +20,7 @@ use crate::shell_words;
 
 const MAX_URL: usize = 8 << 10;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
     pub name: String,
     pub enabled: bool,

@@ -1,6 +1,7 @@
 //! Terminal output and prompts.
 
 pub mod events;
+pub mod markdown;
 pub mod prompter;
 pub mod render;
 pub mod screen;

@@ -4,6 +4,7 @@ use toolhost_contract::{
     CallError, Display, FileDiff, Outcome, Truncation, text, units::format_size,
 };
 
+use super::markdown;
 use super::style::{Paint, Style};
 
 /// Whether there is content to show in addition to a failure.
@@ -23,6 +24,11 @@ pub fn for_terminal(outcome: &Outcome, style: Style) -> String {
             ..
         }) if kind == "diff" => diff_lines(text, style),
         Some(Display {
+            kind,
+            text: Some(text),
+            ..
+        }) if kind == "markdown" => markdown::render(text, style),
+        Some(Display {
             text: Some(shown), ..
         }) => text::escape_lines(shown, usize::MAX),
         Some(_) | None => for_pipe(outcome),
@@ -36,6 +42,9 @@ pub fn rendering(blocks: &[Display], style: Style) -> String {
         .map(|block| match (&block.diff, block.table()) {
             (Some(diff), _) => file_diff(diff, style),
             (None, Some(rows)) => table(rows),
+            (None, None) if block.kind == "markdown" => {
+                markdown::render(&block.plain_text(), style)
+            }
             (None, None) => text::escape_lines(&block.plain_text(), usize::MAX),
         });
     blocks.collect::<Vec<_>>().join("\n")

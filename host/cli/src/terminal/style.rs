@@ -36,6 +36,8 @@ pub enum Paint {
 impl Style {
     #[cfg(test)]
     pub const PLAIN: Self = Self { colours: false };
+    #[cfg(test)]
+    pub const COLOURS: Self = Self { colours: true };
 
     pub fn of(stream: &impl IsTerminal) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -43,6 +45,10 @@ impl Style {
         Self {
             colours: stream.is_terminal() && !set("NO_COLOR") && !dumb,
         }
+    }
+
+    pub fn has_colours(self) -> bool {
+        self.colours
     }
 
     /// `text` must be escaped already.

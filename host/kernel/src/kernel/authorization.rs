@@ -54,9 +54,7 @@ impl Kernel {
                 Box::pin(self.preview(entry, run)).await?;
             }
             match self.evaluate(entry, run).await? {
-                Evaluation::Decided(Authorization::Granted(grant))
-                    if self.hooks().has_supplier() =>
-                {
+                Evaluation::Decided(Authorization::Granted(grant)) if run.hooks.has_supplier() => {
                     return Ok(Box::pin(self.ask_suppliers(entry, run, grant)).await);
                 }
                 Evaluation::Decided(cleared) => return Ok(cleared),
@@ -81,7 +79,7 @@ impl Kernel {
             slot.wait_turn().await;
         }
         let call = self.hook_call(entry, run);
-        match self.hooks().supply(&call).await {
+        match run.hooks.supply(&call).await {
             HookDecision::Answered { by, outcome } => Authorization::Supplied {
                 by: format!("hook:{by}"),
                 outcome,
@@ -100,7 +98,7 @@ impl Kernel {
         run.attempt.variables = run.session.store().variables();
         let subject = run.subject(entry);
         run.attempt.job = find_job(entry, &run.caller, &subject);
-        let hints = if self.hooks().is_empty() {
+        let hints = if run.hooks.is_empty() {
             HookHints::default()
         } else {
             // Hooks do not see calls that a rule forbids.
@@ -245,7 +243,7 @@ impl Kernel {
             rewritten: run.attempt.rewritten.take(),
             ..self.hook_call(entry, run)
         };
-        match self.hooks().before(&call).await {
+        match run.hooks.before(&call).await {
             HookDecision::Proceed(hints) => {
                 for failure in &hints.failures {
                     run.warn(failure);

@@ -84,7 +84,7 @@ impl Kernel {
                 }
             }
         };
-        let result = if self.hooks().is_empty() {
+        let result = if run.hooks.is_empty() {
             result
         } else {
             Box::pin(self.run_post_hooks(&entry, result, run)).await
@@ -153,7 +153,7 @@ impl Kernel {
         if staged && !run.attempt.may_stream {
             run.sink.hold();
         }
-        if run.order.is_some() || self.hooks().want_reads(&entry.tool) {
+        if run.order.is_some() || run.hooks.want_reads(&entry.tool) {
             run.sink.record_reads();
         }
         if let Some(slot) = &run.order {
@@ -209,7 +209,8 @@ impl Kernel {
         run.journal.step(Transition::PostProcessing).await?;
         let call = self.hook_call(entry, run);
         let before = outcome.clone();
-        let revision = self.hooks().after(&call, outcome).map(Ok);
+        let hooks = Arc::clone(&run.hooks);
+        let revision = hooks.after(&call, outcome).map(Ok);
         let RevisedOutcome {
             outcome,
             by,

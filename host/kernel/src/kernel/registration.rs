@@ -27,7 +27,6 @@ impl Kernel {
         &self,
         plugins: Vec<(PluginInfo, Arc<dyn Backend>)>,
     ) -> Vec<Result<Vec<ToolName>, RegisterError>> {
-        self.hooks();
         let prepared: Vec<_> = plugins
             .into_iter()
             .map(|(plugin, backend)| register::prepare(&self.settings, plugin, &backend))
@@ -36,19 +35,40 @@ impl Kernel {
         let results = self.change(|draft| {
             prepared
                 .into_iter()
-                .map(|prepared| {
-                    draft.add_plugin(prepared?, self.settings.on_duplicate, &mut warnings)
-                })
+                .map(|prepared| draft.add_plugin(prepared?, &mut warnings))
                 .collect()
         });
-        let mut reported = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        for warning in warnings {
-            if !reported.contains(&warning) {
-                reported.push(warning);
+        self.add_warnings(warnings);
+        results
+    }
+
+    fn add_warnings(&self, new: Vec<String>) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in new {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
             }
         }
-        drop(reported);
-        results
+    }
+
+    /// Replaces one version of a plugin with another component, in one change of the registry. On error the old version
+    /// stays registered. Running calls continue with the version that they started with.
+    pub fn replace(
+        &self,
+        old: &PluginInfo,
+        plugin: PluginInfo,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Vec<ToolName>, RegisterError> {
+        let prepared = register::prepare(&self.settings, plugin, &backend)?;
+        let mut warnings = Vec::new();
+        let names = self.change(|draft| draft.replace_plugin(old, prepared, &mut warnings));
+        self.add_warnings(warnings);
+        names
+    }
+
+    /// Removes the tools of one version of a plugin. Running calls continue. Returns whether it was registered.
+    pub fn unregister_version(&self, plugin: &PluginInfo) -> bool {
+        self.change(|draft| draft.remove_version(plugin))
     }
 
     /// Removes the tools of a plugin in all its versions. Running calls continue. Returns whether the plugin existed.
@@ -83,7 +103,7 @@ impl Kernel {
             .registry
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut draft = Draft::from(&registry, &self.settings.ab_tests);
+        let mut draft = Draft::from(&registry, &self.settings);
         let result = change(&mut draft);
         *registry = Arc::new(draft.finish());
         drop(registry);

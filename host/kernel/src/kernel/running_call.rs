@@ -23,6 +23,7 @@ use super::sessions::Session;
 use super::turn::ResultBudget;
 use super::{CallContext, Kernel, Refusal, Report};
 use crate::ToolEntry;
+use crate::hooks::Hooks;
 use crate::journal::CallJournal;
 use crate::sink::CallSink;
 
@@ -54,6 +55,7 @@ pub(super) struct RunningCall<'a> {
     /// Its position among calls that run concurrently and end in order.
     pub(super) order: Option<OrderSlot>,
     pub(super) service_counts: Arc<ServiceCounts>,
+    pub(super) hooks: Arc<Hooks>,
     pub(super) attempt: Attempt,
     pub(super) report: ReportDraft,
 }

@@ -8,24 +8,23 @@ use std::sync::Arc;
 
 use toolhost_contract::{PluginName, ToolName, text};
 
-use super::{PreparedPlugin, RegisterError, resolve};
-use crate::ab_test::AbTest;
+use super::{PreparedPlugin, RegisterError, resolve, selects};
 use crate::registry::{RegistrySnapshot, Slots, ToolEntry};
-use crate::{OnDuplicate, PluginInfo};
+use crate::{KernelSettings, OnDuplicate, PluginInfo};
 
 pub(crate) struct Draft<'a> {
     slots: Slots,
     /// The slot of each name and key.
     owners: HashMap<String, ToolName>,
-    tests: &'a [AbTest],
+    settings: &'a KernelSettings,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn from(snapshot: &RegistrySnapshot, tests: &'a [AbTest]) -> Self {
+    pub(crate) fn from(snapshot: &RegistrySnapshot, settings: &'a KernelSettings) -> Self {
         let mut draft = Self {
             slots: BTreeMap::new(),
             owners: HashMap::new(),
-            tests,
+            settings,
         };
         for entry in snapshot.slots().values().flatten() {
             draft.put(Arc::clone(entry));
@@ -34,30 +33,26 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn finish(self) -> RegistrySnapshot {
-        resolve::resolve(self.slots, self.tests)
+        resolve::resolve(self.slots, &self.settings.ab_tests)
     }
 
     /// Adds the tools of a plugin and returns their names. Unchanged on error.
     pub(crate) fn add_plugin(
         &mut self,
         prepared: PreparedPlugin,
-        on_duplicate: OnDuplicate,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<ToolName>, RegisterError> {
         let PreparedPlugin {
             plugin,
             mut entries,
         } = prepared;
-        let known = self.entries().any(|entry| {
-            entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
-        });
+        let on_duplicate = self.settings.on_duplicate;
+        let known = self.entries().any(|entry| is_version(entry, &plugin));
         if known && on_duplicate != OnDuplicate::Replace {
             return Err(RegisterError::AlreadyRegistered(plugin.name.clone()));
         }
         if known {
-            self.remove_where(|entry| {
-                entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
-            });
+            self.remove_version(&plugin);
             warnings.push(format!(
                 "plugin `{}` was already registered and is replaced",
                 plugin.name
@@ -101,9 +96,27 @@ impl<'a> Draft<'a> {
         }
         for mut entry in entries {
             self.drop_taken_keys(&mut entry, warnings);
+            // By the final name, because a qualified tool is not the one that the operator listed.
+            entry.enabled &= self.is_chosen(&entry);
             self.put(Arc::new(entry));
         }
         Ok(names)
+    }
+
+    /// Adds the tools of a plugin in place of those of `old`. Unchanged on error.
+    pub(crate) fn replace_plugin(
+        &mut self,
+        old: &PluginInfo,
+        prepared: PreparedPlugin,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<ToolName>, RegisterError> {
+        let before = (self.slots.clone(), self.owners.clone());
+        self.remove_version(old);
+        let names = self.add_plugin(prepared, warnings);
+        if names.is_err() {
+            (self.slots, self.owners) = before;
+        }
+        names
     }
 
     /// Returns the slots of other versions of the plugin, keyed by the names that the tools declare.
@@ -116,7 +129,11 @@ impl<'a> Draft<'a> {
 
     /// Whether an A/B test compares the entry with the tool that has its name.
     fn joins_ab_test(&self, entry: &ToolEntry) -> bool {
-        let tests = self.tests.iter().filter(|test| test.tool == entry.name);
+        let tests = self
+            .settings
+            .ab_tests
+            .iter()
+            .filter(|test| test.tool == entry.name);
         let slot = self.slots.get(&entry.name);
         slot.is_some_and(|slot| {
             tests.into_iter().any(|test| {
@@ -221,6 +238,15 @@ impl<'a> Draft<'a> {
         });
     }
 
+    /// Whether the operator's lists of tools contain the entry.
+    fn is_chosen(&self, entry: &ToolEntry) -> bool {
+        let mut lists = self.settings.only_tools.iter();
+        lists.all(|list| {
+            let mut names = list.iter();
+            names.any(|word| selects(word, &entry.name, &entry.keys, &entry.version))
+        })
+    }
+
     /// Warns that the version that serves a name depends on the installed files, unless the operator has chosen one.
     fn warn_versions(
         &self,
@@ -229,7 +255,12 @@ impl<'a> Draft<'a> {
         warnings: &mut Vec<String>,
     ) {
         let chosen = |entry: &ToolEntry| {
-            entry.pin.is_some() || self.tests.iter().any(|test| test.tool == entry.name)
+            entry.pin.is_some()
+                || self
+                    .settings
+                    .ab_tests
+                    .iter()
+                    .any(|test| test.tool == entry.name)
         };
         let left_open = entries.iter().find(|entry| {
             let mut others = self.slots.get(&entry.name).into_iter().flatten();
@@ -263,6 +294,11 @@ impl<'a> Draft<'a> {
         self.remove_where(|entry| entry.plugin.name == *plugin)
     }
 
+    /// Removes one version of a plugin. Returns whether it existed.
+    pub(crate) fn remove_version(&mut self, plugin: &PluginInfo) -> bool {
+        self.remove_where(|entry| is_version(entry, plugin))
+    }
+
     fn remove_where(&mut self, gone: impl Fn(&ToolEntry) -> bool) -> bool {
         let before = self.entries().count();
         let slots = std::mem::take(&mut self.slots);
@@ -288,6 +324,10 @@ impl<'a> Draft<'a> {
             .or_default()
             .push(entry);
     }
+}
+
+fn is_version(entry: &ToolEntry, plugin: &PluginInfo) -> bool {
+    entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
 }
 
 fn duplicate(entry: &ToolEntry, name: &str, owner: &ToolEntry) -> RegisterError {

@@ -16,6 +16,7 @@ use crate::provided_directories;
 use crate::settings::{AllowedPath, Settings};
 
 /// A plugin with registered tools, and its grants.
+#[derive(Clone)]
 pub struct ServedPlugin {
     pub path: PathBuf,
     /// Whether the compiled code was in the cache.
@@ -35,6 +36,7 @@ pub struct ServedPlugin {
     pub limits: Limits,
 }
 
+#[derive(Clone)]
 pub struct GrantedDirectory {
     pub guest: String,
     pub host: PathBuf,
@@ -48,7 +50,7 @@ impl GrantedDirectory {
     }
 }
 
-/// A plugin with its grants that is not registered yet.
+/// A plugin with its grants.
 pub(super) struct PluginWithGrants {
     pub served: ServedPlugin,
     pub info: PluginInfo,
@@ -60,8 +62,8 @@ pub(super) fn grant(
     settings: &Settings,
     granter: &mut ScopeOpener,
     outlets: &HostResources,
-    mut loaded: Loaded,
     staging: Option<Staging>,
+    mut loaded: Loaded,
 ) -> Result<PluginWithGrants, String> {
     let manifest = loaded.manifest().clone();
     let own = settings.per_plugin.get(&manifest.name);

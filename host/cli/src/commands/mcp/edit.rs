@@ -14,9 +14,20 @@ use super::AddArgs;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The text of a file that may not exist yet.
+#[derive(Clone)]
 pub struct ConfigText {
     text: String,
     exists: bool,
+}
+
+impl ConfigText {
+    /// The file with another text.
+    pub fn with_text(&self, text: String) -> Self {
+        Self {
+            text,
+            exists: self.exists,
+        }
+    }
 }
 
 pub fn read(file: &Path) -> anyhow::Result<ConfigText> {

@@ -48,7 +48,7 @@ pub async fn list(args: &ListArgs) -> Result<Exit, CliError> {
 
 fn row(known: &ConfiguredServer) -> Vec<String> {
     let config = known.settings.config.as_ref().ok();
-    let (state, reason) = state(known);
+    let (state, reason) = known.state();
     let tools =
         listing(known).map_or_else(|| "-".to_owned(), |listing| listing.tools.len().to_string());
     let runs = reason.unwrap_or_else(|| config.map(first_line).unwrap_or_default());
@@ -71,27 +71,6 @@ fn first_line(config: &ServerConfig) -> String {
         .to_owned()
 }
 
-/// The state in one word, and the reason for a failure.
-fn state(known: &ConfiguredServer) -> (&'static str, Option<String>) {
-    match &known.status {
-        ServerStatus::Disabled => ("disabled", None),
-        ServerStatus::Broken(reason) => ("broken", Some(reason.clone())),
-        ServerStatus::Unapproved => (
-            "not approved",
-            Some(format!("approve it with `host mcp approve {}`", known.name)),
-        ),
-        ServerStatus::Started(server) => {
-            let state = server.shared().state();
-            let reason = match &state {
-                toolhost_mcp_client::ServerState::Waiting { reason, .. } => Some(reason.clone()),
-                toolhost_mcp_client::ServerState::GaveUp { error } => Some(error.to_string()),
-                _ => None,
-            };
-            (state.as_str(), reason)
-        }
-    }
-}
-
 fn listing(known: &ConfiguredServer) -> Option<Arc<Listing>> {
     match &known.status {
         ServerStatus::Started(server) => server.shared().listing(),
@@ -100,7 +79,7 @@ fn listing(known: &ConfiguredServer) -> Option<Arc<Listing>> {
 }
 
 fn to_json(known: &ConfiguredServer) -> Value {
-    let (state, reason) = state(known);
+    let (state, reason) = known.state();
     let config = known.settings.config.as_ref().ok();
     let mut shown = json!({
         "name": known.name,

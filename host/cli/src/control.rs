@@ -1,0 +1,279 @@
+//! The control socket of a running host: commands of the same user that change its plugins and servers.
+//!
+//! `STATE/hosts/PID.sock` accepts one JSON line per connection and answers with one. `STATE/hosts/PID.json`, readable
+//! only by the user, contains the socket's token: tools cannot read the state directory, so a program that a tool
+//! starts cannot control the host even if it reaches the socket.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use toolhost_contract::text;
+use toolhost_hostfiles::{create_private_dir_all, read_regular};
+use toolhost_kernel::id;
+
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::load::RunningHost;
+use crate::terminal::note;
+
+/// Directory of the sockets in the state directory.
+const DIRECTORY: &str = "hosts";
+/// Maximum length of a request, an answer and a description in bytes.
+const MAX_LINE: u64 = 1 << 20;
+/// Time that a client has to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that a client waits for the answer, because a plugin may have to be compiled.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+const MAX_CONNECTIONS: usize = 8;
+
+/// A change of a running host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ControlRequest {
+    AddPlugin {
+        path: PathBuf,
+    },
+    RemovePlugin {
+        name: String,
+    },
+    /// All plugins without a name.
+    ReloadPlugins {
+        name: Option<String>,
+    },
+    /// Reads the servers of the configuration file again and runs the discovery command again.
+    ReloadServers,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct ControlAnswer {
+    /// What changed, one line each.
+    pub changes: Vec<String>,
+    pub errors: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    token: String,
+    request: ControlRequest,
+}
+
+/// The file that describes a running host to its user's other commands.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostDescription {
+    pub pid: u32,
+    /// Working directory of the host.
+    pub directory: PathBuf,
+    pub config: Option<PathBuf>,
+    token: String,
+    socket: PathBuf,
+}
+
+/// An open control socket. Dropping it removes its files.
+pub struct ControlSocket {
+    files: [PathBuf; 2],
+    task: JoinHandle<()>,
+}
+
+impl ControlSocket {
+    /// Opens the socket of a host that serves calls. A host without a state directory, and one whose socket cannot be
+    /// opened, works without.
+    pub fn open(host: &Arc<RunningHost>) -> Option<Self> {
+        let state = host.settings.core.host_paths.state.clone()?;
+        Self::try_open(host, &state)
+            .map_err(|error| {
+                note(&format!(
+                    "warning: plugins cannot be changed while this host runs: {error:#}"
+                ));
+            })
+            .ok()
+    }
+
+    fn try_open(host: &Arc<RunningHost>, state: &Path) -> anyhow::Result<Self> {
+        let directory = state.join(DIRECTORY);
+        create_private_dir_all(state, &directory)?;
+        let pid = std::process::id();
+        let socket = directory.join(format!("{pid}.sock"));
+        let file = directory.join(format!("{pid}.json"));
+        // Left by an earlier process with this id.
+        for stale in [&socket, &file] {
+            let _ = fs::remove_file(stale);
+        }
+        let description = HostDescription {
+            pid,
+            directory: std::env::current_dir()?,
+            config: host.settings.core.config_file.clone(),
+            token: format!("{}{}", id::random(), id::random()),
+            socket: socket.clone(),
+        };
+        let listener = UnixListener::bind(&socket)?;
+        write_private(&file, &serde_json::to_vec(&description)?)?;
+        let host = Arc::clone(host);
+        let task = tokio::spawn(accept(listener, host, description.token));
+        Ok(Self {
+            files: [socket, file],
+            task,
+        })
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        for file in &self.files {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+fn write_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?
+        .write_all(bytes)
+}
+
+async fn accept(listener: UnixListener, host: Arc<RunningHost>, token: String) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let token: Arc<str> = token.into();
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (host, token) = (Arc::clone(&host), Arc::clone(&token));
+                tokio::spawn(async move {
+                    let _slot = slot;
+                    // A client that went away gets no answer.
+                    let _ = answer(stream, &host, &token).await;
+                });
+            }
+            // For example, too many open files.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn answer(mut stream: UnixStream, host: &RunningHost, token: &str) -> std::io::Result<()> {
+    let (reader, mut writer) = stream.split();
+    let mut line = Vec::new();
+    let mut reader = tokio::io::BufReader::new(reader.take(MAX_LINE));
+    timeout(REQUEST_TIMEOUT, reader.read_until(b'\n', &mut line)).await??;
+    let answer = match serde_json::from_slice::<Envelope>(&line) {
+        // Compared as digests, so that the duration does not depend on the position of the first difference.
+        Ok(envelope) if blake3_of(&envelope.token) == blake3_of(token) => {
+            host.control(envelope.request).await
+        }
+        Ok(_) => ControlAnswer::failed("wrong token"),
+        Err(error) => ControlAnswer::failed(&format!("not a request: {error}")),
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    writer.write_all(&line).await?;
+    writer.shutdown().await
+}
+
+fn blake3_of(text: &str) -> [u8; 32] {
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
+impl ControlAnswer {
+    pub fn failed(reason: &str) -> Self {
+        Self {
+            changes: Vec::new(),
+            errors: vec![reason.to_owned()],
+        }
+    }
+}
+
+/// The running hosts of this user, by process id. Files of hosts that were killed are deleted.
+pub fn running_hosts(state: Option<&Path>) -> Vec<HostDescription> {
+    let Some(directory) = state.map(|state| state.join(DIRECTORY)) else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut hosts: Vec<HostDescription> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "json"))
+        .filter_map(|path| {
+            let bytes = read_regular(&path, MAX_LINE).ok()?;
+            let host: HostDescription = serde_json::from_slice(&bytes).ok()?;
+            if BlockingStream::connect(&host.socket).is_ok() {
+                return Some(host);
+            }
+            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(&host.socket);
+            None
+        })
+        .collect();
+    hosts.sort_by_key(|host| host.pid);
+    hosts
+}
+
+/// The host that a command means: the one with this process id, or the only one.
+pub fn select_host(
+    mut hosts: Vec<HostDescription>,
+    pid: Option<u32>,
+) -> Result<HostDescription, CliError> {
+    if let Some(pid) = pid {
+        hosts.retain(|host| host.pid == pid);
+    }
+    let usage = |message: String| Err(CliError::new(Exit::Usage, message));
+    match (hosts.len(), pid) {
+        (1, _) => Ok(hosts.remove(0)),
+        (0, Some(pid)) => usage(format!("no host runs as process {pid}")),
+        (0, None) => usage(
+            "no host is running; start one with `host run`, and use the same TOOLHOST_STATE_DIR"
+                .to_owned(),
+        ),
+        _ => {
+            let lines = hosts.iter().map(|host| {
+                let directory = text::escape_line(&host.directory.to_string_lossy(), 400);
+                format!("\n  --pid {}  started in {directory}", host.pid)
+            });
+            usage(format!(
+                "several hosts are running; choose one:{}",
+                lines.collect::<String>()
+            ))
+        }
+    }
+}
+
+impl HostDescription {
+    /// Sends a request and waits for the answer.
+    pub fn send(&self, request: ControlRequest) -> Result<ControlAnswer, CliError> {
+        let envelope = Envelope {
+            token: self.token.clone(),
+            request,
+        };
+        let mut line = serde_json::to_vec(&envelope).or_exit(Exit::Internal)?;
+        line.push(b'\n');
+        let exchange = || {
+            let mut stream = BlockingStream::connect(&self.socket)?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+            stream.write_all(&line)?;
+            let mut answer = String::new();
+            BufReader::new(stream.take(MAX_LINE)).read_line(&mut answer)?;
+            Ok(answer)
+        };
+        let answer: std::io::Result<String> = exchange();
+        let answer = answer.map_err(|error| {
+            let message = format!("the host with process id {}: {error}", self.pid);
+            CliError::new(Exit::Internal, message)
+        })?;
+        serde_json::from_str(&answer).or_exit(Exit::Internal)
+    }
+}

@@ -1,0 +1,194 @@
+//! Changes of a running host: its plugins, the servers of its configuration, and discovered tools.
+
+use std::sync::PoisonError;
+
+use toolhost::{PluginChangeError, PluginChanges};
+use toolhost_contract::text;
+use toolhost_mcp_client::plugin_name;
+
+use super::servers::{ConfiguredServer, ServerStorage};
+use super::{RunningHost, describe_broken, servers};
+use crate::control::{ControlAnswer, ControlRequest};
+use crate::exit::CliError;
+use crate::settings::{CliSettings, DiscoverySettings, ServerSettings, server_programs};
+use crate::terminal::note;
+
+impl RunningHost {
+    /// Executes a request of the control socket, and reports it on standard error too.
+    pub async fn control(&self, request: ControlRequest) -> ControlAnswer {
+        let answer = match request {
+            ControlRequest::AddPlugin { path } => to_answer(self.loaded.add_plugin(&path).await),
+            ControlRequest::RemovePlugin { name } => {
+                to_answer(self.loaded.remove_plugin(&name).await)
+            }
+            ControlRequest::ReloadPlugins { name } => {
+                to_answer(self.loaded.reload_plugins(name.as_deref()).await)
+            }
+            ControlRequest::ReloadServers => self.reload_servers().await,
+        };
+        report(&answer);
+        answer
+    }
+
+    /// Reloads plugins after a change in a watched directory. Reports each failure once.
+    pub async fn reload_changed_plugins(&self) {
+        let before = self.loaded.loaded();
+        let mut changes = match self.loaded.reload_plugins(None).await {
+            Ok(changes) => changes,
+            Err(error) => return note(&format!("error: {error}")),
+        };
+        changes.failed.retain(|broken| {
+            let mut known = before.broken.iter();
+            !known.any(|known| known.path == broken.path && known.reason == broken.reason)
+        });
+        report(&to_answer(Ok(changes)));
+    }
+
+    /// Reads the servers of the configuration again: stops those that were removed or changed, starts the others, and
+    /// runs the discovery command again.
+    async fn reload_servers(&self) -> ControlAnswer {
+        let _reloading = self.reloading.lock().await;
+        let settings = match CliSettings::load(&self.settings.args) {
+            Ok(settings) => settings,
+            Err(CliError { error, .. }) => return ControlAnswer::failed(&format!("{error:#}")),
+        };
+        let mut answer = ControlAnswer::default();
+        let keep = ServerStorage::from_settings(&settings);
+        let (current, ended) = self.take_servers(&settings);
+        for server in ended {
+            let name = server.name.clone();
+            let gone = settings.servers.iter().all(|one| one.name != name);
+            if let servers::ServerStatus::Started(running) = server.status {
+                running.stop().await;
+            }
+            let removed = self.kernel.unregister(&plugin_name(&name));
+            if gone || removed {
+                let verb = if gone { "removed" } else { "stopped" };
+                answer.changes.push(format!("{verb} server {name}"));
+            }
+        }
+        let mut started = Vec::new();
+        for server in &settings.servers {
+            if current.contains(&server.name) {
+                continue;
+            }
+            if let Err(reason) = self.refuse_writable_programs(server) {
+                answer.errors.push(reason);
+                continue;
+            }
+            let server = ConfiguredServer::start(server, &settings, &keep, &self.on_server_event());
+            if let servers::ServerStatus::Started(running) = &server.status {
+                started.push(std::sync::Arc::clone(running.shared()));
+            }
+            self.lock_servers().configured.push(server);
+        }
+        servers::wait_until_started(&started).await;
+        {
+            let servers = self.lock_servers();
+            self.resources.set(&servers);
+            let new = servers.configured.iter();
+            for server in new.filter(|server| !current.contains(&server.name)) {
+                self.describe_server(server, &mut answer);
+            }
+        }
+        self.rediscover(&settings, &keep, &mut answer).await;
+        answer
+    }
+
+    /// Splits the servers into those that stay and those that have to end. Returns the names of the former.
+    fn take_servers(&self, settings: &CliSettings) -> (Vec<String>, Vec<ConfiguredServer>) {
+        let mut servers = self.lock_servers();
+        let (stay, ended) = servers.configured.drain(..).partition(|server| {
+            let mut wanted = settings.servers.iter();
+            wanted.any(|wanted| wanted.name == server.name && server.is_current(wanted))
+        });
+        servers.configured = stay;
+        let names = servers.configured.iter();
+        (names.map(|server| server.name.clone()).collect(), ended)
+    }
+
+    fn lock_servers(&self) -> std::sync::MutexGuard<'_, servers::Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn describe_server(&self, server: &ConfiguredServer, answer: &mut ControlAnswer) {
+        let name = &server.name;
+        match server.state() {
+            ("disabled", _) => {}
+            (state, Some(reason)) => {
+                let reason = text::escape_lines(&reason, 1_000);
+                answer
+                    .errors
+                    .push(format!("server `{name}`: {state}: {reason}"));
+            }
+            (state, None) => {
+                let registry = self.kernel.registry();
+                let plugin = plugin_name(name);
+                let tools = registry.list().filter(|entry| entry.plugin.name == plugin);
+                let tools = tools.count();
+                answer
+                    .changes
+                    .push(format!("server {name}: {state}, {tools} tools"));
+            }
+        }
+    }
+
+    /// Runs the discovery command again. Its tools are replaced in one step.
+    async fn rediscover(
+        &self,
+        settings: &CliSettings,
+        keep: &ServerStorage,
+        answer: &mut ControlAnswer,
+    ) {
+        let plugin = plugin_name(DiscoverySettings::PLUGIN);
+        let Some(discovery) = &settings.discovery else {
+            if self.kernel.unregister(&plugin) {
+                answer
+                    .changes
+                    .push("removed the discovered tools".to_owned());
+            }
+            return;
+        };
+        match servers::discover(Some(discovery), settings.verbose, keep, &self.kernel).await {
+            Ok(tools) => answer
+                .changes
+                .push(format!("the discovery command: {tools} tools")),
+            Err(reason) => answer.errors.push(reason),
+        }
+    }
+
+    /// Refuses a server whose program a tool could replace. At the start such files are made read-only for tools.
+    fn refuse_writable_programs(&self, server: &ServerSettings) -> Result<(), String> {
+        let programs = server_programs(std::slice::from_ref(server), None);
+        let writable = programs.iter().find(|path| self.loaded.is_writable(path));
+        writable.map_or(Ok(()), |path| {
+            Err(format!(
+                "server `{}`: {} is in a directory that tools can write to; restart the host, which protects the file",
+                server.name,
+                text::escape_line(&path.to_string_lossy(), 400)
+            ))
+        })
+    }
+}
+
+fn to_answer(changes: Result<PluginChanges, PluginChangeError>) -> ControlAnswer {
+    match changes {
+        Ok(PluginChanges { changes, failed }) => ControlAnswer {
+            changes: changes.iter().map(ToString::to_string).collect(),
+            errors: failed
+                .iter()
+                .map(|broken| describe_broken(broken))
+                .collect(),
+        },
+        Err(error) => ControlAnswer::failed(&error.to_string()),
+    }
+}
+
+fn report(answer: &ControlAnswer) {
+    for change in &answer.changes {
+        note(change);
+    }
+    for error in &answer.errors {
+        note(&format!("error: {error}"));
+    }
+}

@@ -1,0 +1,453 @@
+//! Changes to the plugins of a running host: adding, replacing and removing them while calls run.
+//!
+//! Running calls continue with the version that they started with. If a new version cannot be loaded, the old one stays
+//! in use. Rules and grants are those of the start of the host.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use toolhost_contract::{Access, PluginName, ToolName, text};
+use toolhost_kernel::Kernel;
+use toolhost_kernel::hooks::HookEntry;
+use toolhost_runtime::{Loaded, Plugin, Runtime, Staging};
+
+use super::granted_plugin::{PluginWithGrants, ServedPlugin, grant};
+use super::plugin_files::{BrokenPlugin, find_plugin_files};
+use super::{Host, load_all, register};
+use crate::grants::ScopeOpener;
+use crate::hooks;
+use crate::host_resources::HostResources;
+use crate::settings::{HookKind, Settings};
+
+/// The plugins of a host at one point in time.
+pub struct LoadedPlugins {
+    pub plugins: Vec<Arc<ServedPlugin>>,
+    pub broken: Vec<Arc<BrokenPlugin>>,
+}
+
+/// The result of changing the plugins of a running host.
+#[derive(Default)]
+pub struct PluginChanges {
+    pub changes: Vec<PluginChange>,
+    /// Files that could not be loaded. The version that was loaded before stays in use.
+    pub failed: Vec<Arc<BrokenPlugin>>,
+}
+
+/// A plugin that was added, replaced or removed.
+pub struct PluginChange {
+    pub kind: ChangeKind,
+    pub plugin: Arc<ServedPlugin>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    Added,
+    Replaced,
+    Removed,
+}
+
+impl ChangeKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Replaced => "replaced",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// A change that was refused before anything was loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginChangeError {
+    #[error("no plugin `{name}` is loaded; loaded plugins: {}", loaded.join(", "))]
+    Unknown { name: String, loaded: Vec<String> },
+    #[error(
+        "plugin `{plugin}` is the hook `{hook}`, and no call may run without it; remove the hook from the configuration and \
+         restart the host"
+    )]
+    IsHook { plugin: PluginName, hook: String },
+    #[error(
+        "{} is in a directory that tools can write to, so a tool could replace it; copy it into another directory",
+        text::escape_line(&path.to_string_lossy(), 400)
+    )]
+    Writable { path: PathBuf },
+    #[error("{}: {reason}", text::escape_line(&path.to_string_lossy(), 400))]
+    File { path: PathBuf, reason: String },
+}
+
+/// The version of a file to load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Current,
+    /// The one that is in use.
+    LoadedVersion,
+}
+
+/// The plugins of a host, and what is needed to load others.
+pub(super) struct PluginLoader {
+    pub runtime: Runtime,
+    pub granter: ScopeOpener,
+    pub resources: Arc<HostResources>,
+    pub staging: Option<Staging>,
+    /// Hooks of the embedding program, which run before all others.
+    pub hooks: Vec<HookEntry>,
+    /// Files that were added since the start.
+    pub added: Vec<PathBuf>,
+    /// Files of plugins that were removed since the start and are still in a directory.
+    pub removed: BTreeSet<PathBuf>,
+    pub plugins: Vec<PluginWithGrants>,
+}
+
+impl PluginLoader {
+    pub fn grant(
+        &mut self,
+        settings: &Settings,
+        loaded: Loaded,
+    ) -> Result<PluginWithGrants, String> {
+        let staging = self.staging.clone();
+        grant(
+            settings,
+            &mut self.granter,
+            &self.resources,
+            staging,
+            loaded,
+        )
+    }
+
+    /// Sets the hooks of the kernel. Returns errors about hooks that cannot be created.
+    pub fn set_hooks<'a>(
+        &self,
+        kernel: &Kernel,
+        settings: &Settings,
+        plugins: impl Iterator<Item = &'a PluginWithGrants>,
+    ) -> Vec<String> {
+        let plugins: Vec<_> = plugins
+            .map(|one| hooks::LoadedPlugin {
+                name: one.info.name.clone(),
+                plugin: Arc::clone(&one.plugin),
+            })
+            .collect();
+        let (entries, missing) = hooks::create_hooks(&settings.hooks, &plugins);
+        kernel.set_hooks(self.hooks.iter().cloned().chain(entries).collect());
+        missing
+    }
+
+    pub fn list(&self, broken: Vec<BrokenPlugin>) -> LoadedPlugins {
+        LoadedPlugins {
+            plugins: self.served().collect(),
+            broken: broken.into_iter().map(Arc::new).collect(),
+        }
+    }
+
+    fn served(&self) -> impl Iterator<Item = Arc<ServedPlugin>> {
+        self.plugins.iter().map(|one| Arc::new(one.served.clone()))
+    }
+
+    /// Loads one file in place of the plugin that was loaded from it. Returns `None` if nothing changed, or if the file
+    /// is of another version than `wanted`.
+    async fn load_file(
+        &mut self,
+        kernel: &Kernel,
+        settings: &Settings,
+        path: &Path,
+        wanted: Wanted,
+    ) -> Result<Option<PluginChange>, String> {
+        let (_, loaded, took) = load_all(&self.runtime, vec![path.to_owned()], |_| {})
+            .await
+            .pop()
+            .ok_or("internal error while loading")?;
+        let loaded = loaded?;
+        let old = self.plugins.iter().position(|one| one.served.path == path);
+        let same_file = old.map(|old| self.plugins[old].served.digest == loaded.digest());
+        if same_file == Some(false) && wanted == Wanted::LoadedVersion {
+            return Ok(None);
+        }
+        let mut new = self.grant(settings, loaded)?;
+        new.served.load_time = took;
+        // Descriptions can depend on the environment.
+        if same_file == Some(true)
+            && old.is_some_and(|old| {
+                self.plugins[old].plugin.loaded().tools() == new.plugin.loaded().tools()
+            })
+        {
+            return Ok(None);
+        }
+        let others = self.plugins.iter().enumerate();
+        let others = others.filter(|(position, _)| Some(*position) != old);
+        let others = others.map(|(_, one)| one);
+        // Before the tools are registered, because no call may run without the hooks of its plugin.
+        let missing = self.set_hooks(kernel, settings, others.chain([&new]));
+        let registered = match (missing.is_empty(), old) {
+            (false, _) => Err(missing.join("; ")),
+            (true, None) => register(kernel, new),
+            (true, Some(old)) => {
+                let (info, plugin) = (new.info.clone(), Arc::<Plugin>::clone(&new.plugin));
+                let names = kernel.replace(&self.plugins[old].info, info, plugin);
+                names.map_err(|error| error.to_string()).map(|names| {
+                    new.served.tools = names;
+                    new
+                })
+            }
+        };
+        let new = match registered {
+            Ok(new) => new,
+            Err(reason) => {
+                self.set_hooks(kernel, settings, self.plugins.iter());
+                return Err(reason);
+            }
+        };
+        let plugin = Arc::new(new.served.clone());
+        let kind = if let Some(old) = old {
+            self.plugins[old] = new;
+            ChangeKind::Replaced
+        } else {
+            self.plugins.push(new);
+            ChangeKind::Added
+        };
+        Ok(Some(PluginChange { kind, plugin }))
+    }
+
+    /// Removes the plugins for which `gone` returns true.
+    fn remove(
+        &mut self,
+        kernel: &Kernel,
+        settings: &Settings,
+        gone: impl Fn(&PluginWithGrants) -> bool,
+    ) -> Vec<PluginChange> {
+        let (removed, kept): (Vec<_>, Vec<_>) = self.plugins.drain(..).partition(gone);
+        self.plugins = kept;
+        for one in &removed {
+            kernel.unregister_version(&one.info);
+        }
+        // After the tools are gone, because no call may run without the hooks of its plugin.
+        if !removed.is_empty() {
+            self.set_hooks(kernel, settings, self.plugins.iter());
+        }
+        let removed = removed.into_iter().map(|one| PluginChange {
+            kind: ChangeKind::Removed,
+            plugin: Arc::new(one.served),
+        });
+        removed.collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.plugins.iter().map(|one| one.info.name.to_string());
+        names.collect()
+    }
+}
+
+impl Host {
+    /// Adds the plugin in a file, which later reloads include.
+    pub async fn add_plugin(&self, path: &Path) -> Result<PluginChanges, PluginChangeError> {
+        let refuse = |reason: String| PluginChangeError::File {
+            path: path.to_owned(),
+            reason,
+        };
+        let path = std::path::absolute(path).map_err(|error| refuse(error.to_string()))?;
+        let real = path
+            .canonicalize()
+            .map_err(|error| refuse(error.to_string()))?;
+        if !real.is_file() {
+            return Err(refuse("not a file; name one `.wasm` file".to_owned()));
+        }
+        if [&path, &real].iter().any(|path| self.is_writable(path)) {
+            return Err(PluginChangeError::Writable { path });
+        }
+        let mut loader = self.loader.lock().await;
+        let mut changes = PluginChanges::default();
+        match load_current(&mut loader, self, &path).await {
+            Ok(change) => {
+                loader.removed.remove(&path);
+                let (in_directory, _) = find_plugin_files(&self.settings.plugins);
+                if !in_directory.contains(&path) && !loader.added.contains(&path) {
+                    loader.added.push(path);
+                }
+                changes.changes.extend(change);
+            }
+            Err(reason) => {
+                let broken = Arc::new(BrokenPlugin::new(path, &reason));
+                changes.failed.push(broken);
+            }
+        }
+        let broken = self.loaded().broken.clone();
+        self.set_loaded(&loader, broken);
+        Ok(changes)
+    }
+
+    /// Removes a plugin in all its versions. Its file stays, and is not loaded again until it is added.
+    pub async fn remove_plugin(&self, name: &str) -> Result<PluginChanges, PluginChangeError> {
+        let mut loader = self.loader.lock().await;
+        let named = |one: &PluginWithGrants| one.info.name.as_str() == name;
+        if !loader.plugins.iter().any(named) {
+            return Err(PluginChangeError::Unknown {
+                name: text::escape_line(name, 80),
+                loaded: loader.names(),
+            });
+        }
+        self.refuse_hook(name)?;
+        let changes = loader.remove(&self.kernel, &self.settings, named);
+        for change in &changes {
+            let path = &change.plugin.path;
+            loader.added.retain(|added| added != path);
+            loader.removed.insert(path.clone());
+        }
+        let broken = self.loaded().broken.clone();
+        self.set_loaded(&loader, broken);
+        Ok(PluginChanges {
+            changes,
+            failed: Vec::new(),
+        })
+    }
+
+    /// Reads the plugin files again: loads new and changed ones, and removes plugins whose file is gone. With a name,
+    /// only the files of this plugin.
+    pub async fn reload_plugins(
+        &self,
+        only: Option<&str>,
+    ) -> Result<PluginChanges, PluginChangeError> {
+        let mut loader = self.loader.lock().await;
+        let (mut files, mut broken) = find_plugin_files(&self.settings.plugins);
+        files.retain(|file| !loader.removed.contains(file));
+        files.extend(loader.added.iter().cloned());
+        let mut changes = PluginChanges::default();
+        if let Some(name) = only {
+            let of_plugin: Vec<_> = loader
+                .plugins
+                .iter()
+                .filter(|one| one.info.name.as_str() == name)
+                .map(|one| one.served.path.clone())
+                .collect();
+            if of_plugin.is_empty() {
+                return Err(PluginChangeError::Unknown {
+                    name: text::escape_line(name, 80),
+                    loaded: loader.names(),
+                });
+            }
+            files = of_plugin;
+            broken.clear();
+        } else {
+            let kept = |one: &PluginWithGrants| {
+                files.contains(&one.served.path)
+                    // A hook that disappears must not leave calls unguarded.
+                    || self.refuse_hook(one.info.name.as_str()).is_err()
+            };
+            let gone = loader.remove(&self.kernel, &self.settings, |one| !kept(one));
+            changes.changes.extend(gone);
+        }
+        for path in files {
+            match load_current(&mut loader, self, &path).await {
+                Ok(change) => changes.changes.extend(change),
+                Err(reason) => broken.push(BrokenPlugin::new(path, &reason)),
+            }
+        }
+        changes.failed = broken.into_iter().map(Arc::new).collect();
+        let mut failed = changes.failed.clone();
+        if only.is_some() {
+            let before = self.loaded();
+            let others = before.broken.iter().filter(|one| {
+                let mut plugins = loader.plugins.iter();
+                !plugins.any(|plugin| plugin.served.path == one.path)
+            });
+            failed.extend(others.cloned());
+        }
+        self.set_loaded(&loader, failed);
+        Ok(changes)
+    }
+
+    /// Gets the descriptions of all tools again, for an environment that changed, for example the date.
+    pub async fn refresh_descriptions(&self, environment: Vec<(String, String)>) -> PluginChanges {
+        let mut loader = self.loader.lock().await;
+        loader.runtime.set_environment(environment);
+        let paths: Vec<_> = loader
+            .plugins
+            .iter()
+            .map(|one| one.served.path.clone())
+            .collect();
+        let mut changes = PluginChanges::default();
+        for path in paths {
+            let wanted = Wanted::LoadedVersion;
+            let loading = loader.load_file(&self.kernel, &self.settings, &path, wanted);
+            match loading.await {
+                Ok(change) => changes.changes.extend(change),
+                Err(reason) => {
+                    let broken = Arc::new(BrokenPlugin::new(path, &reason));
+                    changes.failed.push(broken);
+                }
+            }
+        }
+        let broken = self.loaded().broken.clone();
+        self.set_loaded(&loader, broken);
+        changes
+    }
+
+    fn set_loaded(&self, loader: &PluginLoader, broken: Vec<Arc<BrokenPlugin>>) {
+        let plugins = loader.served().collect();
+        let loaded = Arc::new(LoadedPlugins { plugins, broken });
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    /// Refuses to remove a plugin that is a configured hook.
+    fn refuse_hook(&self, plugin: &str) -> Result<(), PluginChangeError> {
+        for hook in &self.settings.hooks {
+            if let HookKind::Plugin(name) = &hook.kind
+                && name.as_str() == plugin
+            {
+                return Err(PluginChangeError::IsHook {
+                    plugin: name.clone(),
+                    hook: hook.name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a grant lets tools write to the path, which is not protected.
+    pub fn is_writable(&self, path: &Path) -> bool {
+        let own = self.settings.per_plugin.values();
+        let own = own.filter_map(|own| own.paths.as_ref());
+        let mut paths = own.chain([&self.settings.paths]).flatten();
+        let protected = self.settings.plugins.iter().any(|dir| {
+            let dir = dir.canonicalize().unwrap_or_else(|_| dir.clone());
+            path.starts_with(dir)
+        });
+        !protected
+            && paths.any(|granted| {
+                let host = granted.host.canonicalize();
+                granted.access == Access::ReadWrite
+                    && path.starts_with(host.as_ref().unwrap_or(&granted.host))
+            })
+    }
+}
+
+async fn load_current(
+    loader: &mut PluginLoader,
+    host: &Host,
+    path: &Path,
+) -> Result<Option<PluginChange>, String> {
+    let loading = loader.load_file(&host.kernel, &host.settings, path, Wanted::Current);
+    loading.await
+}
+
+/// The names of a change, for display: `files 0.1.0 (8 tools)`.
+impl std::fmt::Display for PluginChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let manifest = &self.plugin.manifest;
+        write!(
+            f,
+            "{} {} {}: {}",
+            self.kind.as_str(),
+            manifest.name,
+            text::escape_line(&manifest.version, 40),
+            tool_list(&self.plugin.tools)
+        )
+    }
+}
+
+fn tool_list(tools: &[ToolName]) -> String {
+    if tools.is_empty() {
+        return "no tools".to_owned();
+    }
+    let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+    text::escape_line(&names.join(", "), 400)
+}

@@ -1,0 +1,444 @@
+//! Changes of a running host: plugins that are added, replaced, removed and watched, and servers of the configuration.
+//! Clients are notified, running calls are completed, and a version that cannot be loaded leaves the old one in use.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use e2e::test_env::{TestEnv, poll_until};
+use e2e::{CommandResult, Guest, root};
+use serde_json::{Value, json};
+
+/// Longer than any answer takes, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A host with a plugin directory of its own, driven over MCP.
+struct Server {
+    env: TestEnv,
+    child: Child,
+    stdin: ChildStdin,
+    messages: Receiver<Value>,
+    next: u32,
+}
+
+impl Server {
+    fn start(plugins: &[&str], flags: &[&str]) -> Self {
+        let env = TestEnv::new("");
+        fs::create_dir(env.path("plugins")).unwrap();
+        for plugin in plugins {
+            fs::copy(shipped(plugin), env.path(&format!("plugins/{plugin}.wasm"))).unwrap();
+        }
+        Self::start_in(env, flags)
+    }
+
+    fn start_in(env: TestEnv, flags: &[&str]) -> Self {
+        let mut command = env.command(&["run", "--plugins", "plugins", "--config", "host.toml"]);
+        command.args(flags);
+        let mut child = spawn(command);
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (send, messages) = channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if send.send(serde_json::from_str(&line).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut server = Self {
+            stdin: child.stdin.take().unwrap(),
+            env,
+            child,
+            messages,
+            next: 0,
+        };
+        server.request(
+            "initialize",
+            &json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "0"}}),
+        );
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        // The socket exists once all plugins are loaded.
+        poll_until(|| server.control_file().exists().then_some(()));
+        server
+    }
+
+    fn control_file(&self) -> PathBuf {
+        let name = format!("state/hosts/{}.json", self.child.id());
+        self.env.path(&name)
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin, "{message}").unwrap();
+    }
+
+    /// Sends a request without waiting for its answer. Returns its id.
+    fn start_request(&mut self, method: &str, params: &Value) -> u32 {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    fn receive(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.messages.recv_timeout(TIMEOUT).expect("a message");
+            if is_wanted(&message) {
+                return message;
+            }
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.start_request(method, params);
+        self.receive(|message| message["id"] == id)["result"].clone()
+    }
+
+    fn tools(&mut self) -> Vec<String> {
+        let listed = self.request("tools/list", &json!({}));
+        let tools = listed["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn has_tool(&mut self, name: &str) -> bool {
+        self.tools().iter().any(|tool| tool == name)
+    }
+
+    fn wait_for_list_changed(&self) {
+        self.receive(|message| message["method"] == "notifications/tools/list_changed");
+    }
+
+    fn plugin(&self, name: &str) -> PathBuf {
+        self.env.path(&format!("plugins/{name}.wasm"))
+    }
+
+    fn change(&self, args: &[&str]) -> CommandResult {
+        self.env.run(&[&["plugins"], args].concat())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(mut command: Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("host starts")
+}
+
+fn shipped(plugin: &str) -> PathBuf {
+    root().join(format!("plugins/{plugin}.wasm"))
+}
+
+/// Appends an empty custom section, so that the component has another digest and the same tools.
+fn change_digest(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes.extend(*b"\x00\x05\x04test");
+    let new = file.with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    fs::rename(new, file).unwrap();
+}
+
+fn path(file: &Path) -> &str {
+    file.to_str().unwrap()
+}
+
+#[test]
+fn r_006_a_plugin_is_added_to_and_removed_from_a_running_host() {
+    let mut server = Server::start(&["data"], &[]);
+    assert!(!server.has_tool("sleep"));
+
+    let added = server.change(&["add", path(&shipped("system"))]);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert!(
+        added.stdout.starts_with("added system "),
+        "{}",
+        added.stdout
+    );
+    server.wait_for_list_changed();
+    assert!(server.has_tool("sleep"));
+    let again = server.change(&["add", path(&shipped("system"))]);
+    assert_eq!(again.stdout.trim(), "nothing changed");
+
+    // A call that runs is completed after its plugin was removed.
+    let sleep = json!({"name": "sleep", "arguments": {"duration": 2}});
+    let running = server.start_request("tools/call", &sleep);
+    poll_until(|| {
+        let calls = server
+            .env
+            .run_json(&["calls", "--state", "executing", "--json"]);
+        calls[0]["id"].as_str().map(|_| ())
+    });
+    let removed = server.change(&["remove", "system"]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    assert!(removed.stdout.starts_with("removed system "));
+    let result = server.receive(|message| message["id"] == running);
+    assert_eq!(result["result"]["isError"], json!(false), "{result}");
+    assert!(!server.has_tool("sleep"));
+
+    let unknown = server.change(&["remove", "system"]);
+    assert_eq!(unknown.code, Some(1));
+    assert_eq!(
+        unknown.stderr.trim(),
+        "error: no plugin `system` is loaded; loaded plugins: data"
+    );
+}
+
+#[test]
+fn a_version_that_cannot_be_loaded_leaves_the_old_one_in_use() {
+    let mut server = Server::start(&["data"], &[]);
+    let good = fs::read(server.plugin("data")).unwrap();
+    fs::write(server.plugin("data"), "not a component").unwrap();
+    let failed = server.change(&["reload"]);
+    assert_eq!(failed.code, Some(1));
+    assert!(failed.stderr.contains("data.wasm"), "{}", failed.stderr);
+    assert!(server.has_tool("base64_encode"));
+    let call = json!({"name": "base64_encode", "arguments": {"text": "hi"}});
+    let result = server.request("tools/call", &call);
+    assert_eq!(result["isError"], json!(false), "{result}");
+
+    fs::write(server.plugin("data"), good).unwrap();
+    assert_eq!(server.change(&["reload"]).stdout.trim(), "nothing changed");
+    change_digest(&server.plugin("data"));
+    let replaced = server.change(&["reload", "data"]);
+    assert!(
+        replaced.stdout.starts_with("replaced data "),
+        "{replaced:?}"
+    );
+    fs::remove_file(server.plugin("data")).unwrap();
+    let removed = server.change(&["reload"]);
+    assert!(removed.stdout.starts_with("removed data "), "{removed:?}");
+    assert!(!server.has_tool("base64_encode"));
+}
+
+#[test]
+fn watched_directories_are_reloaded() {
+    let mut server = Server::start(&["data"], &["--watch"]);
+    let file = server.plugin("system");
+    fs::copy(shipped("system"), file.with_extension("new")).unwrap();
+    fs::rename(file.with_extension("new"), &file).unwrap();
+    server.wait_for_list_changed();
+    assert!(server.has_tool("sleep"));
+    fs::remove_file(file).unwrap();
+    server.wait_for_list_changed();
+    assert!(!server.has_tool("sleep"));
+}
+
+#[test]
+fn a_plugin_that_tools_could_replace_is_not_added() {
+    let server = Server::start(&["data"], &["--allow-path", "workspace:rw"]);
+    let file = server.env.workspace().join("system.wasm");
+    fs::copy(shipped("system"), &file).unwrap();
+    let refused = server.change(&["add", path(&file)]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused
+            .stderr
+            .contains("in a directory that tools can write to"),
+        "{}",
+        refused.stderr
+    );
+    // Nor through a symbolic link.
+    let link = server.env.path("link.wasm");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert_eq!(server.change(&["add", path(&link)]).code, Some(1));
+}
+
+#[test]
+fn a_host_is_selected_by_its_process_id() {
+    let none = TestEnv::new("").run(&["plugins", "reload"]);
+    assert_eq!(none.code, Some(2));
+    assert!(
+        none.stderr.contains("no host is running"),
+        "{}",
+        none.stderr
+    );
+
+    let server = Server::start(&["data"], &[]);
+    let mut second = server.env.command(&["run", "--plugins", "plugins"]);
+    second.args(["--http", "127.0.0.1:0", "--http-no-token"]);
+    let mut second = spawn(second);
+    let file = format!("state/hosts/{}.json", second.id());
+    poll_until(|| server.env.path(&file).exists().then_some(()));
+    let several = server.change(&["reload"]);
+    assert_eq!(several.code, Some(2));
+    for pid in [server.child.id(), second.id()] {
+        assert!(several.stderr.contains(&format!("--pid {pid}")));
+    }
+    let one = server.change(&["reload", "--pid", &second.id().to_string()]);
+    assert_eq!(one.code, Some(0), "{}", one.stderr);
+    // The files of a host that was killed do not count.
+    second.kill().unwrap();
+    second.wait().unwrap();
+    let one = server.change(&["reload"]);
+    assert_eq!(one.code, Some(0), "{}", one.stderr);
+    assert!(!server.env.path(&file).exists());
+}
+
+#[test]
+fn the_control_socket_requires_its_token() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixStream;
+    let server = Server::start(&["data"], &[]);
+    let file = server.control_file();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let directory = file.parent().unwrap();
+    assert_eq!(
+        directory.metadata().unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let socket = file.with_extension("sock");
+    for (line, reason) in [
+        (
+            r#"{"token":"guess","request":{"remove_plugin":{"name":"data"}}}"#,
+            "wrong token",
+        ),
+        (r#"{"request":"reload_servers"}"#, "not a request"),
+        ("", "not a request"),
+    ] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        writeln!(stream, "{line}").unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        assert!(answer.contains(reason), "{answer}");
+    }
+    let listed = server.change(&["reload", "data"]);
+    assert_eq!(listed.stdout.trim(), "nothing changed", "{}", listed.stderr);
+}
+
+#[test]
+fn an_approval_for_the_session_does_not_cover_a_new_version() {
+    let env = TestEnv::new("");
+    let file = env.path("files.wasm");
+    fs::copy(shipped("files"), &file).unwrap();
+    let mut command = env.command(&["turns", "--plugins", "files.wasm", "--config", "host.toml"]);
+    command.args(["--allow-path", "workspace:rw"]);
+    let mut child = spawn(command);
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut read = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let mut call = |number: u32| {
+        let input = json!({"path": "a.txt", "content": format!("{number}\n")});
+        let calls = json!([{"id": number.to_string(), "name": "write_file", "input": input}]);
+        writeln!(stdin, "{}", json!({"calls": calls})).unwrap();
+        let first = read();
+        let Some(id) = first["ask"]["id"].as_str() else {
+            return first;
+        };
+        let offers = first["ask"]["offers"].as_array().unwrap();
+        let session = offers.iter().position(|offer| {
+            let offer = offer.as_str().unwrap();
+            offer.contains("session")
+        });
+        writeln!(
+            stdin,
+            "{}",
+            json!({"answer": {"id": id, "allow": session.unwrap()}})
+        )
+        .unwrap();
+        let results = read();
+        json!({"asked": true, "results": results["results"]})
+    };
+    assert_eq!(call(1)["asked"], json!(true));
+    let second = call(2);
+    assert_eq!(second["asked"], json!(null), "{second}");
+    change_digest(&file);
+    let replaced = env.run(&["plugins", "reload"]);
+    assert!(
+        replaced.stdout.starts_with("replaced files "),
+        "{replaced:?}"
+    );
+    assert_eq!(call(3)["asked"], json!(true));
+    drop(stdin);
+    child.wait().unwrap();
+}
+
+#[test]
+fn own_hooks_of_an_added_plugin_guard_its_tools() {
+    let guest = Guest::new("preview", &["fs.read", "fs.write"], "");
+    let mut server = Server::start(
+        &["data"],
+        &["--allow-path", "workspace:rw", "--allow-tool", "*"],
+    );
+    let added = server.change(&["add", path(&guest.plugin())]);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    let arguments = json!({"name": "secret.txt", "lines": 1});
+    let refused = server.request(
+        "tools/call",
+        &json!({"name": "preview", "arguments": arguments}),
+    );
+    assert_eq!(refused["isError"], json!(true), "{refused}");
+    let arguments = json!({"name": "a.txt", "lines": 1});
+    let allowed = server.request(
+        "tools/call",
+        &json!({"name": "preview", "arguments": arguments}),
+    );
+    assert_eq!(allowed["isError"], json!(false), "{allowed}");
+}
+
+// R-075
+#[test]
+fn r_075_servers_of_the_configuration_are_added_updated_and_removed_while_the_host_runs() {
+    let mut server = Server::start(&["data"], &[]);
+    let host = e2e::host(&[]).get_program().to_string_lossy().into_owned();
+    let (system, search) = (shipped("system"), shipped("search"));
+    let manage = |server: &Server, args: &[&str]| {
+        let config = server.env.path("host.toml");
+        let config = ["--config", path(&config)];
+        let (verb, rest) = args.split_first().unwrap();
+        let ended = server
+            .env
+            .run(&[&["mcp", verb], &config[..], rest].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended
+    };
+    let run = |plugin: &'static str| {
+        [
+            "own",
+            "--yes",
+            "--",
+            "HOST",
+            "run",
+            "--no-store",
+            "--plugins",
+            plugin,
+        ]
+    };
+    let with = |plugin: &Path| {
+        let mut words: Vec<String> = run("").map(str::to_owned).to_vec();
+        words[3].clone_from(&host);
+        *words.last_mut().unwrap() = path(plugin).to_owned();
+        words
+    };
+    for (verb, plugin, tool) in [
+        ("add", &system, "mcp__own__sleep"),
+        ("update", &search, "mcp__own__grep"),
+    ] {
+        let words = with(plugin);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ended = manage(&server, &[&[verb], &words[..]].concat());
+        assert!(
+            ended.stderr.contains("server own: connected"),
+            "{}",
+            ended.stderr
+        );
+        assert!(server.has_tool(tool), "{tool}");
+    }
+    assert!(!server.has_tool("mcp__own__sleep"));
+    manage(&server, &["remove", "own"]);
+    assert!(!server.has_tool("mcp__own__grep"));
+    let idle = server.env.run(&["mcp", "refresh"]);
+    assert_eq!(idle.stdout.trim(), "nothing changed", "{}", idle.stderr);
+}
