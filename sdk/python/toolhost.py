@@ -1,4 +1,4 @@
-"""SDK for Python plugins: a decorator, `export`, `export_previews`, and errors with kinds for the host.
+"""SDK for Python plugins: a decorator, `export`, `export_previews`, `export_hooks`, and errors with kinds for the host.
 
 It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches calls
 by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would end the
@@ -210,6 +210,76 @@ def export_previews(*functions):
     return Preview
 
 
+class HookCall:
+    """A call before or after it runs; the first argument of every hook."""
+
+    def __init__(self, request):
+        self.call_id = request.call_id
+        #: Canonical name of the tool.
+        self.tool = request.tool
+        self.input = json.loads(request.input)
+        #: The record `context` of the WIT: agent_id, session_id, mode, roots …
+        self.caller = request.context
+        #: Facts about the tool: `aliases`, `version`, `kind` and `effect`.
+        self.facts = json.loads(request.context.extra or "{}")
+
+
+def export_hooks(*, before=None, after=None):
+    """The class required by the interface `hooks` of the world `plugin-with-hooks`. Write
+    `Hooks = toolhost.export_hooks(…)` after `Tool`, and name the functions in `hooks=` of the tools that they guard.
+
+    `before(call)` returns `ask(…)`, `deny(…)` or `change_input(…)`, or None to proceed. `after(call, outcome)` returns
+    `update(…)`, an outcome that replaces the call's own, or None to keep it; it also runs after a call that failed, whose
+    outcome has an `error` and nothing `structured`. An exception crashes the hook: the host then denies the call, or
+    withholds its outcome.
+    """
+    from wit_world.exports import hooks
+
+    class Hooks:
+        def pre_tool_use(self, request):
+            decision = before(HookCall(request)) if before else None
+            absent = {"decision": "continue", "reason": None, "updated_input": None, "outcome": None, "meta": None}
+            return hooks.PreToolUseResult(**{**absent, **(decision or {})})
+
+        def post_tool_use(self, request, outcome):
+            changed = after(HookCall(request), outcome) if after else None
+            if changed is None:
+                return hooks.PostToolUseResult("keep", None, None)
+            if isinstance(changed, types.Outcome):
+                return hooks.PostToolUseResult("replace", None, changed)
+            return hooks.PostToolUseResult("update", hooks.Patch(**changed), None)
+
+    return Hooks
+
+
+def ask(reason, *, input=None, meta=None):
+    """The user must approve the call. `meta` is an object for the question, such as {"risk": "high"}; `input` replaces
+    the input of the call."""
+    input, meta = _optional_json(input), _optional_json(meta)
+    return {"decision": "ask", "reason": _text(reason), "updated_input": input, "meta": meta}
+
+
+def deny(reason, *, outcome=None):
+    """The call is not made. `outcome` is what the model gets instead of the host's error."""
+    return {"decision": "deny", "reason": _text(reason), "outcome": outcome}
+
+
+def change_input(input):
+    """The call proceeds with this input, which is validated and authorized like the first one."""
+    return {"updated_input": _json(input)}
+
+
+def update(*, text=None, summary=None, structured=None, meta=None):
+    """Changes members of an outcome. `text` replaces the content for the model; `meta` is merged."""
+    llm = None if text is None else [part("text", text=text)]
+    return {
+        "summary": _optional(summary),
+        "llm": llm,
+        "structured": _optional_json(structured),
+        "meta": _optional_json(meta),
+    }
+
+
 def reads(path):
     """A path that a call reads, for `locations`; as the input would name it, relative to /workspace."""
     return path, "read"
@@ -228,12 +298,12 @@ def outcome(
     return types.Outcome(
         summary=_optional(summary),
         llm=parts,
-        structured=None if structured is None else _json(structured),
+        structured=_optional_json(structured),
         display=display,
         error=error,
         truncated=truncated,
         tail=tail,
-        meta=None if meta is None else _json(meta),
+        meta=_optional_json(meta),
     )
 
 
@@ -247,7 +317,7 @@ def display(kind, *, text=None, diff=None, data=None):
 
     `data` of a table is {"columns": ["name"], "rows": [["a"]]}; types.wit has the other kinds.
     """
-    return types.Display(kind, _optional(text), diff, None if data is None else _json(data))
+    return types.Display(kind, _optional(text), diff, _optional_json(data))
 
 
 def failure(message, *, code=None, recommendations=(), retryable=False, cause=None):
@@ -287,6 +357,10 @@ def _tool_error(error):
 
 def _json(value):
     return _text(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _optional_json(value):
+    return None if value is None else _json(value)
 
 
 def _text(value):

@@ -103,6 +103,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hook-sensitive-files", &["toolhost-sdk"]),
     ("hook-truncate", &["toolhost-sdk"]),
     ("agent-loop", &["toolhost"]),
+    ("port-gemini", &["toolhost-sdk"]),
+    ("port-sema", &["toolhost-sdk"]),
     ("xtask", &[]),
 ];
 

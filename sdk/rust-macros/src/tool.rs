@@ -1,7 +1,7 @@
 //! `#[tool]`: keeps the function and adds a type of the same name that implements `Tool`.
 
-use proc_macro2::{Ident, TokenStream};
-use quote::quote;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
 use serde_json::{Map, Value};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -162,22 +162,32 @@ fn previews(
     takes: &TokenStream,
 ) -> Option<TokenStream> {
     let members = options.previews.iter().map(|(member, function)| {
-        let (outcome, value) = match member.to_string().as_str() {
-            "validate" => (None, quote!(#function(#takes))),
-            "describe_call" => (
-                None,
-                quote!(::std::result::Result::Ok(::std::convert::Into::into(#function(#takes)))),
-            ),
-            "render_result" => {
-                let value = quote!(::std::result::Result::Ok(#function(#takes outcome)));
-                (Some(quote!(, outcome)), value)
-            }
-            _ => (None, quote!(::std::result::Result::Ok(#function(#takes)))),
+        let blocks = || quote!(::std::vec::Vec<::toolhost_sdk::Display>);
+        let (returned, outcome) = match member.to_string().as_str() {
+            "validate" => (quote!(::toolhost_sdk::Result<()>), None),
+            "describe_call" => (quote!(::std::string::String), None),
+            "locations" => (quote!(::std::vec::Vec<::toolhost_sdk::Location>), None),
+            "confirm" => (quote!(::std::option::Option<::std::string::String>), None),
+            "render_result" => (blocks(), Some(quote!(outcome))),
+            _ => (blocks(), None),
+        };
+        let comma = outcome.as_ref().map(|_| quote!(,));
+        // Located at the function, so that an error about its type points to it; lints still see a macro.
+        let span = function.span().resolved_at(Span::call_site());
+        let mut value = quote_spanned!(span=> #function(#takes #outcome));
+        if member == "describe_call" {
+            value = quote_spanned!(span=> ::std::convert::Into::into(#value));
+        }
+        let result = if member == "validate" {
+            quote!(value)
+        } else {
+            quote!(::std::result::Result::Ok(value))
         };
         quote! {
-            #member: ::std::option::Option::Some(|#cx, input #outcome| {
+            #member: ::std::option::Option::Some(|#cx, input #comma #outcome| {
                 let #arguments = ::toolhost_sdk::Arguments::new(input)?;
-                #value
+                let value: #returned = #value;
+                #result
             })
         }
     });

@@ -219,13 +219,18 @@ impl Parse for ToolOption {
 
 fn hooks(names: &[LitStr]) -> Result<TokenStream, Error> {
     let known = ["pre-tool-use", "post-tool-use"];
-    match names.iter().find(|name| !known.contains(&&*name.value())) {
-        Some(name) => Err(Error::new(
-            name.span(),
-            "expected \"pre-tool-use\" or \"post-tool-use\"",
-        )),
-        None => Ok(quote!(.hooks(&[#(#names),*]))),
-    }
+    let Some(name) = names.iter().find(|name| !known.contains(&&*name.value())) else {
+        return Ok(quote!(.hooks(&[#(#names),*])));
+    };
+    let option = name.value().replace('-', "_");
+    let message = if is_preview(&option) {
+        format!(
+            "write the option `{option} = …`; `hooks` is for \"pre-tool-use\" and \"post-tool-use\""
+        )
+    } else {
+        "expected \"pre-tool-use\" or \"post-tool-use\"".to_owned()
+    };
+    Err(Error::new(name.span(), message))
 }
 
 fn is_flag(key: &str) -> bool {

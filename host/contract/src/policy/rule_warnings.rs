@@ -6,7 +6,7 @@ use super::rule_form::{RuleForm, RuleTarget};
 use super::tool_names::{NamePattern, ToolNames, has_parameter, is_foreign};
 use super::{Decision, Policy};
 use crate::path_members::PATH_MEMBERS;
-use crate::{Descriptor, nearest, text};
+use crate::{Descriptor, ToolHook, nearest, text};
 use toolhost_shell_syntax as shell;
 
 /// Names of single tools that users write when they mean every tool that changes files.
@@ -148,6 +148,10 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
                 || parameters.iter().any(|name| has_parameter(one.tool, name))
         })
     };
+    let has_paths = has(&PATH_MEMBERS)
+        || meant
+            .iter()
+            .any(|one| one.tool.hooks.contains(ToolHook::Locations));
     // Another tool could do what this rule denies for one tool. An allow rule for one tool is fine.
     if rule.decision != Decision::Allow
         && let NamePattern::Name(name) = &form.name
@@ -167,7 +171,7 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
         ));
     }
     for target in form.target.iter().chain(&rule.target) {
-        if let Some(missing) = missing_input(target, &has) {
+        if let Some(missing) = missing_input(target, has_paths, &has) {
             warn(format!("`{}` matches no call: {missing}", form.shown));
         }
         if target.destination.is_some() && meant.iter().all(|one| one.tool.sinks.is_empty()) {
@@ -198,8 +202,12 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
 }
 
 /// Why the target cannot match any of the tools; `None` if it can.
-fn missing_input(target: &RuleTarget, has: &impl Fn(&[&str]) -> bool) -> Option<&'static str> {
-    let paths = target.paths.is_empty() || has(&PATH_MEMBERS);
+fn missing_input(
+    target: &RuleTarget,
+    has_paths: bool,
+    has: &impl Fn(&[&str]) -> bool,
+) -> Option<&'static str> {
+    let paths = target.paths.is_empty() || has_paths;
     let commands = !target.names_commands() || has(&["command"]);
     let domains = target.domains.is_empty() || has(&["url"]);
     let titles = target.titles.is_empty() || has(&super::rule_form::TITLE_MEMBERS);

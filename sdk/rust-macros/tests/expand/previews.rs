@@ -41,30 +41,33 @@ impl ::toolhost_sdk::Tool for write {
         ::toolhost_sdk::Previews {
             validate: ::std::option::Option::Some(|cx, input| {
                 let mut arguments = ::toolhost_sdk::Arguments::new(input)?;
-                check(cx, arguments.take("path")?, arguments.take_optional("text")?)
+                let value: ::toolhost_sdk::Result<()> = check(
+                    cx,
+                    arguments.take("path")?,
+                    arguments.take_optional("text")?,
+                );
+                value
             }),
             describe_call: ::std::option::Option::Some(|cx, input| {
                 let mut arguments = ::toolhost_sdk::Arguments::new(input)?;
-                ::std::result::Result::Ok(
-                    ::std::convert::Into::into(
-                        describe(
-                            cx,
-                            arguments.take("path")?,
-                            arguments.take_optional("text")?,
-                        ),
-                    ),
-                )
-            }),
-            render_result: ::std::option::Option::Some(|cx, input, outcome| {
-                let mut arguments = ::toolhost_sdk::Arguments::new(input)?;
-                ::std::result::Result::Ok(
-                    render::result(
+                let value: ::std::string::String = ::std::convert::Into::into(
+                    describe(
                         cx,
                         arguments.take("path")?,
                         arguments.take_optional("text")?,
-                        outcome,
                     ),
-                )
+                );
+                ::std::result::Result::Ok(value)
+            }),
+            render_result: ::std::option::Option::Some(|cx, input, outcome| {
+                let mut arguments = ::toolhost_sdk::Arguments::new(input)?;
+                let value: ::std::vec::Vec<::toolhost_sdk::Display> = render::result(
+                    cx,
+                    arguments.take("path")?,
+                    arguments.take_optional("text")?,
+                    outcome,
+                );
+                ::std::result::Result::Ok(value)
             }),
             ..::toolhost_sdk::Previews::NONE
         }

@@ -247,6 +247,15 @@ fn warnings(rules: &str) -> String {
 }
 
 #[test]
+fn a_tool_that_names_locations_takes_paths() {
+    let mut tools = tools();
+    let uuid = tools.iter_mut().find(|tool| tool.name.as_str() == "uuid");
+    uuid.unwrap().hooks = [crate::ToolHook::Locations].into_iter().collect();
+    let known: Vec<&Descriptor> = tools.iter().collect();
+    assert!(policy("deny uuid(src/**)").check(&known).is_empty());
+}
+
+#[test]
 fn questionable_rules_cause_warnings() {
     let mut out = String::new();
     for rules in [
