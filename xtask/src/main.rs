@@ -6,6 +6,7 @@ mod components;
 mod debian;
 mod fuzz;
 mod job;
+mod mutate;
 mod requirements;
 mod samples;
 mod shell;

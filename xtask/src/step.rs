@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 
 use crate::job::{Job, Profile};
 use crate::{
-    audit_rows, clients, components, fuzz, requirements, samples, shell, supply_chain, target,
+    audit_rows, clients, components, fuzz, mutate, requirements, samples, shell, supply_chain,
+    target,
 };
 
 pub enum Step {
@@ -35,6 +36,8 @@ pub enum Step {
     Claims,
     /// The same, with the table.
     Requirements,
+    /// Does the test of each requirement fail when its implementation is broken?
+    Mutate,
     Bench,
     Soak,
     Fuzz,
@@ -67,6 +70,7 @@ impl Step {
             Self::Claims | Self::Requirements => {
                 "looking for a test of each numbered requirement".into()
             }
+            Self::Mutate => "breaking the implementation of requirements".into(),
             Self::Bench => "measuring".into(),
             Self::Soak => "driving two servers".into(),
             Self::Fuzz => "fuzzing".into(),
@@ -127,6 +131,7 @@ impl Step {
             Self::SupplyChain => supply_chain::check(job),
             Self::Claims => requirements::run(&job.root, false),
             Self::Requirements => requirements::run(&job.root, true),
+            Self::Mutate => mutate::run(job),
             Self::Bench => shell::run(&mut bench(job, "speed")),
             Self::Soak => shell::run(bench(job, "soak").env("TOOLHOST_BIN", job.host())),
             Self::Fuzz => fuzz::run(job),

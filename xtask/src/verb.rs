@@ -131,6 +131,13 @@ const VERBS: &[Verb] = &[
         steps: &[Step::Requirements],
     },
     Verb {
+        name: "mutate",
+        about: "break the implementation of requirements and see their tests fail",
+        profile: Profile::Dev,
+        takes: Takes::Further("[R-nnn ...]"),
+        steps: &[Step::Mutate],
+    },
+    Verb {
         name: "bless",
         about: "test, and write what came out into the expectations",
         profile: Profile::Dev,

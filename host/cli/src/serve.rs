@@ -138,6 +138,8 @@ fn provided_directories<'a>(folders: impl Iterator<Item = &'a GrantedDirectory>)
     names.into_iter().collect()
 }
 
+const PARALLEL_READS: &str = "Make several read-only calls in one turn: they run in parallel.";
+
 /// Instructions for the model. They contain only guest paths, because host paths must not be disclosed. `others` is
 /// whether there are tools that are not sandboxed.
 fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
@@ -152,11 +154,11 @@ fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
     };
     match names[..] {
         [] => format!(
-            "{which} runs in a sandbox. No directory is granted: {} see no files.",
+            "{which} runs in a sandbox. No directory is granted: {} see no files. {PARALLEL_READS}",
             they.to_lowercase()
         ),
         _ => format!(
-            "{which} runs in a sandbox. {they} see only files below these directories: {}.",
+            "{which} runs in a sandbox. {they} see only files below these directories: {}. {PARALLEL_READS}",
             names.join(", ")
         ),
     }
@@ -171,7 +173,7 @@ mod tests {
         let folders = ["/workspace", "/extra/1"].map(str::to_owned);
         let text = instructions(&BTreeSet::from(folders), false);
         assert!(
-            text.ends_with("these directories: /extra/1, /workspace."),
+            text.contains("these directories: /extra/1, /workspace. "),
             "{text}"
         );
         assert!(instructions(&BTreeSet::new(), false).contains("No directory"));
@@ -180,5 +182,16 @@ mod tests {
             text.starts_with("Tools named mcp__… and discovered__… are not sandboxed"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn r_010_models_are_told_to_make_read_only_calls_together() {
+        for folders in [BTreeSet::new(), BTreeSet::from(["/workspace".to_owned()])] {
+            let text = instructions(&folders, false);
+            assert!(
+                text.ends_with("Make several read-only calls in one turn: they run in parallel."),
+                "{text}"
+            );
+        }
     }
 }

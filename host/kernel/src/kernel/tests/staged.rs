@@ -84,6 +84,19 @@ async fn approval_commits_the_shown_changes_and_denial_none() {
     .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn r_196_the_user_is_not_asked_about_a_change_that_failed() {
+    for failure in ["fail", "trap", "timeout", "panic"] {
+        let world = holding(TestWorldBuilder::answers([Answer::once()]));
+        let input = json!({"do": failure, "changes": ["a"]});
+        let report = world.call("c", "write", input).await;
+        let succeeded = report.result.is_ok_and(|outcome| !outcome.is_error());
+        assert!(!succeeded, "{failure}");
+        let questions = world.stage.questions.lock().unwrap();
+        assert!(questions.is_empty(), "{failure}: {questions:?}");
+    }
+}
+
 // Found by a plugin with its own hooks: the refusal was reported as an internal error.
 #[tokio::test(start_paused = true)]
 async fn post_hooks_do_not_run_for_changes_that_the_user_refused() {
