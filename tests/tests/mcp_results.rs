@@ -209,6 +209,11 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
             json!({"path": "moved.txt"}),
             &["Deleted moved.txt"],
         ),
+        (
+            "code_run",
+            json!({"code": "console.log('from the script'); [6 * 7]"}),
+            &["from the script", "result: [42]"],
+        ),
         ("json_parse", json!({"text": "{\"a\": 1}"}), &[r#""a":1"#]),
         ("json_stringify", json!({"data": {"a": 1}}), &["a"]),
         ("base64_encode", json!({"text": "hello"}), &["aGVsbG8="]),

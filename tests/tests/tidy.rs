@@ -94,6 +94,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("search", &["toolhost-sdk"]),
     ("web", &["toolhost-sdk"]),
     ("agent", &["toolhost-sdk"]),
+    ("code", &["toolhost-sdk"]),
     ("data", &["toolhost-sdk"]),
     ("memory", &["toolhost-sdk"]),
     ("shell", &["toolhost-sdk"]),
@@ -127,6 +128,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("opentelemetry-otlp", &["toolhost-telemetry"]),
     ("opentelemetry_sdk", &["toolhost-telemetry", "e2e"]),
     ("ureq", &["toolhost-telemetry", "agent-loop"]),
+    ("boa_engine", &["code"]),
     ("clap", &["toolhost-cli"]),
     ("rustyline", &["toolhost-cli"]),
 ];

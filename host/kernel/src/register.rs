@@ -1,4 +1,4 @@
-//! Prepares the tools of a plugin for the registry: compiles schemas and refuses reserved or repeated names.
+//! Prepares the tools of a plugin for the registry: compiles schemas and refuses repeated names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,11 +36,6 @@ pub enum RegisterError {
     )]
     DuplicateInPlugin { plugin: PluginName, name: String },
     #[error(
-        "plugin `{plugin}` registers the name `{name}`, which is reserved for a tool that runs code in its own \
-         sandbox; choose another name"
-    )]
-    Reserved { plugin: PluginName, name: String },
-    #[error(
         "plugin `{0}` is already registered; unregister it first, or set on_duplicate to `replace`"
     )]
     AlreadyRegistered(PluginName),
@@ -51,9 +46,6 @@ pub enum RegisterError {
         error: SchemaError,
     },
 }
-
-/// Reserved for a future tool, because models expect this name to run code.
-const RESERVED: &str = "code_run";
 
 /// The tools of one plugin with all slow work done, so that the registry is locked only briefly.
 pub(crate) struct PreparedPlugin {
@@ -86,12 +78,6 @@ pub(crate) fn prepare(
             .into_iter()
             .chain(keys.iter().map(String::as_str))
         {
-            if key == RESERVED {
-                return Err(RegisterError::Reserved {
-                    plugin: plugin.name.clone(),
-                    name: key.to_owned(),
-                });
-            }
             if !claimed.insert(key.to_owned()) {
                 return Err(RegisterError::DuplicateInPlugin {
                     plugin: plugin.name.clone(),

@@ -197,20 +197,6 @@ fn names_within_a_plugin_must_be_unique() {
     );
 }
 
-// R-496
-#[test]
-fn r_496_the_name_of_a_future_tool_is_reserved() {
-    for tool in ["code_run", "run=Code_Run"] {
-        check(
-            Replace,
-            &format!("a: {tool}"),
-            expect![[r#"
-                error: plugin `a` registers the name `code_run`, which is reserved for a tool that runs code in its own sandbox; choose another name
-            "#]],
-        );
-    }
-}
-
 #[test]
 fn replacing_a_tool_is_a_warning() {
     check(

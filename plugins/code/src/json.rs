@@ -1,0 +1,325 @@
+//! Values of a script as JSON: strictly for its result, and with placeholders for its output.
+
+use boa_engine::builtins::error::Error as ErrorObject;
+use boa_engine::builtins::map::ordered_map::OrderedMap;
+use boa_engine::builtins::set::ordered_set::OrderedSet;
+use boa_engine::property::PropertyKey;
+use boa_engine::{Context, JsError, JsObject, JsResult, JsString, JsValue, JsVariant, js_string};
+use toolhost_sdk::Value;
+use toolhost_sdk::serde_json::{Map, Number};
+use toolhost_sdk::text;
+
+/// Levels of a value.
+const MOST_LEVELS: usize = 64;
+
+/// Why a value has no JSON form.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The reason, which names the place in the value.
+    Value(String),
+    /// Code of the script that ran meanwhile (`toJSON`, a getter) threw.
+    Thrown(JsError),
+}
+
+impl From<JsError> for Refusal {
+    fn from(error: JsError) -> Self {
+        Self::Thrown(error)
+    }
+}
+
+/// A value as `JSON.stringify` writes it, of at most `most` bytes. What `JSON.stringify` would drop or change silently
+/// is refused, except undefined members.
+pub fn strict(value: &JsValue, most: usize, context: &mut Context) -> Result<Value, Refusal> {
+    let mut writer = Writer::new(most, Mode::Strict);
+    Ok(writer.write(value, context)?.unwrap_or_default())
+}
+
+/// A value as text for a reader: JSON, with placeholders such as `[Circular]` for what JSON cannot contain.
+pub fn show(value: &JsValue, most: usize, context: &mut Context) -> JsResult<String> {
+    if let Some(text) = primitive(value) {
+        return Ok(text);
+    }
+    let mut writer = Writer::new(most, Mode::Placeholders);
+    match writer.write(value, context) {
+        Ok(Some(Value::String(text))) => Ok(text),
+        Ok(written) => Ok(written.unwrap_or_default().to_string()),
+        Err(Refusal::Value(reason)) => Ok(reason),
+        Err(Refusal::Thrown(error)) => Err(error),
+    }
+}
+
+fn primitive(value: &JsValue) -> Option<String> {
+    match value.variant() {
+        JsVariant::Undefined => Some("undefined".to_owned()),
+        JsVariant::Null => Some("null".to_owned()),
+        JsVariant::Float64(number) if !number.is_finite() || number == 0.0 => {
+            Some(value.display().to_string())
+        }
+        JsVariant::BigInt(_) => Some(text::truncate(&value.display().to_string(), 1000)),
+        JsVariant::Symbol(symbol) => Some(symbol.descriptive_string().to_std_string_lossy()),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Strict,
+    Placeholders,
+}
+
+struct Writer {
+    mode: Mode,
+    /// Bytes that may still be written.
+    room: usize,
+    most: usize,
+    /// The objects around the current value, with the keys that lead to it.
+    path: Vec<(JsObject, String)>,
+}
+
+impl Writer {
+    fn new(most: usize, mode: Mode) -> Self {
+        Self {
+            mode,
+            room: most,
+            most,
+            path: Vec::new(),
+        }
+    }
+
+    /// `None` for undefined.
+    fn write(&mut self, value: &JsValue, context: &mut Context) -> Result<Option<Value>, Refusal> {
+        Ok(Some(match value.variant() {
+            JsVariant::Undefined => return Ok(None),
+            JsVariant::Null => self.charged(4, Value::Null)?,
+            JsVariant::Boolean(value) => self.charged(5, Value::Bool(value))?,
+            JsVariant::Integer32(number) => self.charged(8, Value::from(number))?,
+            JsVariant::Float64(number) => match to_number(number) {
+                Some(number) => self.charged(8, Value::Number(number))?,
+                None => self.refuse(
+                    &value.display().to_string(),
+                    "return null or a string instead",
+                )?,
+            },
+            JsVariant::String(string) => self.string(&string)?,
+            JsVariant::BigInt(_) => {
+                let shown = text::truncate(&value.display().to_string(), 40);
+                self.refuse(
+                    &format!("the BigInt {shown}"),
+                    "convert it with String(value) or Number(value)",
+                )?
+            }
+            JsVariant::Symbol(symbol) => {
+                let shown = text::inline(&symbol.descriptive_string().to_std_string_lossy(), 40);
+                self.refuse(&format!("the symbol {shown}"), "use a string instead")?
+            }
+            JsVariant::Object(object) => return self.object(&object, context),
+        }))
+    }
+
+    fn object(
+        &mut self,
+        object: &JsObject,
+        context: &mut Context,
+    ) -> Result<Option<Value>, Refusal> {
+        if let Some((nth, _)) = self
+            .path
+            .iter()
+            .enumerate()
+            .find(|(_, (outer, _))| JsObject::equals(outer, object))
+        {
+            let what = match self.mode {
+                Mode::Strict => format!("a reference to `{}`, which contains it", self.place(nth)),
+                Mode::Placeholders => "[Circular]".to_owned(),
+            };
+            return self
+                .refuse(&what, "return a value without cycles")
+                .map(Some);
+        }
+        if self.path.len() >= MOST_LEVELS {
+            let what = format!("a value nested more than {MOST_LEVELS} levels deep");
+            return self
+                .refuse(&what, "return a flatter value, or a string")
+                .map(Some);
+        }
+        if object.is_callable() {
+            return self
+                .refuse("a function", "call it, and return its result")
+                .map(Some);
+        }
+        if self.mode == Mode::Placeholders && object.is::<ErrorObject>() {
+            let shown = crate::failure::describe_error(object, context)?;
+            return self.charged(shown.len(), Value::String(shown)).map(Some);
+        }
+        let method = object.get(js_string!("toJSON"), context)?;
+        if let Some(method) = method.as_callable() {
+            let replaced = method.call(
+                &object.clone().into(),
+                &[JsValue::from(js_string!(""))],
+                context,
+            )?;
+            // A method that returns an object with a `toJSON` again is not called twice.
+            return match replaced.as_object() {
+                Some(inner) => self.members(&inner, context).map(Some),
+                None => self.write(&replaced, context),
+            };
+        }
+        if let Some((what, advice)) = collection(object) {
+            return self.refuse(what, advice).map(Some);
+        }
+        self.members(object, context).map(Some)
+    }
+
+    fn members(&mut self, object: &JsObject, context: &mut Context) -> Result<Value, Refusal> {
+        self.charge(2)?;
+        self.path.push((object.clone(), String::new()));
+        let written = if object.is_array() {
+            self.items(object, context)
+        } else {
+            self.properties(object, context)
+        };
+        self.path.pop();
+        written
+    }
+
+    fn items(&mut self, array: &JsObject, context: &mut Context) -> Result<Value, Refusal> {
+        let length = array
+            .get(js_string!("length"), context)?
+            .to_length(context)?;
+        let mut items = Vec::new();
+        for index in 0..length {
+            if self.is_full() {
+                items.push(Value::String(format!("… {} more", length - index)));
+                break;
+            }
+            self.set_key(format!("[{index}]"));
+            let item = array.get(index, context)?;
+            let written = self.write(&item, context)?;
+            self.charge(1)?;
+            items.push(written.unwrap_or_default());
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn properties(&mut self, object: &JsObject, context: &mut Context) -> Result<Value, Refusal> {
+        let mut members = Map::new();
+        for key in object.own_property_keys(context)? {
+            let name = match &key {
+                PropertyKey::Symbol(_) => continue,
+                PropertyKey::String(name) => name.to_std_string_lossy(),
+                PropertyKey::Index(index) => index.get().to_string(),
+            };
+            if !is_enumerable(object, &key, context)? {
+                continue;
+            }
+            if self.is_full() {
+                members.insert("…".to_owned(), Value::String("more".to_owned()));
+                break;
+            }
+            self.set_key(format!(".{}", text::inline(&name, 40)));
+            let member = object.get(key, context)?;
+            if let Some(written) = self.write(&member, context)? {
+                self.charge(name.len() + 4)?;
+                members.insert(name, written);
+            }
+        }
+        Ok(Value::Object(members))
+    }
+
+    fn string(&mut self, string: &JsString) -> Result<Value, Refusal> {
+        let string = string.to_std_string_lossy();
+        if self.mode == Mode::Placeholders && string.len() > self.room {
+            let kept = &string[..string.floor_char_boundary(self.room)];
+            self.room = 0;
+            return Ok(Value::String(format!(
+                "{kept}… {} bytes more",
+                string.len() - kept.len()
+            )));
+        }
+        self.charged(string.len() + 2, Value::String(string))
+    }
+
+    /// The place of the current value, or of the `nth` object around it, as an expression.
+    fn place(&self, levels: usize) -> String {
+        let keys = self.path[..levels].iter().map(|(_, key)| key.as_str());
+        let place: String = ["result"].into_iter().chain(keys).collect();
+        text::truncate(&place, 200)
+    }
+
+    fn set_key(&mut self, key: String) {
+        if let Some((_, last)) = self.path.last_mut() {
+            *last = key;
+        }
+    }
+
+    fn refuse(&mut self, what: &str, advice: &str) -> Result<Value, Refusal> {
+        match self.mode {
+            Mode::Strict => Err(Refusal::Value(format!(
+                "`{}` is {what}, which is not JSON; {advice}",
+                self.place(self.path.len())
+            ))),
+            Mode::Placeholders => {
+                let shown = if what.starts_with('[') {
+                    what.to_owned()
+                } else {
+                    format!("[{what}]")
+                };
+                self.charged(shown.len(), Value::String(shown))
+            }
+        }
+    }
+
+    fn charged(&mut self, bytes: usize, value: Value) -> Result<Value, Refusal> {
+        self.charge(bytes)?;
+        Ok(value)
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if self.mode == Mode::Strict && bytes > self.room {
+            return Err(Refusal::Value(format!(
+                "the result has more than {} bytes; return less, or write it to a file with writeFile",
+                self.most
+            )));
+        }
+        self.room = self.room.saturating_sub(bytes);
+        Ok(())
+    }
+
+    /// Placeholders end a long value; a strict one has failed before.
+    fn is_full(&self) -> bool {
+        self.room == 0
+    }
+}
+
+/// Numbers without a fraction are written without one.
+fn to_number(number: f64) -> Option<Number> {
+    const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an integer of at most 53 bits"
+    )]
+    if number.fract() == 0.0 && number.abs() <= MOST_EXACT {
+        Some(Number::from(number as i64))
+    } else {
+        Number::from_f64(number)
+    }
+}
+
+/// Collections, which `JSON.stringify` writes as `{}`.
+fn collection(object: &JsObject) -> Option<(&'static str, &'static str)> {
+    if object.is::<OrderedMap<JsValue>>() {
+        Some(("a Map", "convert it with Object.fromEntries(map)"))
+    } else if object.is::<OrderedSet>() {
+        Some(("a Set", "convert it with Array.from(set)"))
+    } else {
+        None
+    }
+}
+
+fn is_enumerable(object: &JsObject, key: &PropertyKey, context: &mut Context) -> JsResult<bool> {
+    // An ordinary object answers from its properties; only a proxy has to be asked.
+    let own = object.borrow().properties().get(key);
+    match own {
+        Some(descriptor) => Ok(descriptor.enumerable().unwrap_or(false)),
+        None => object.has_own_property(key.clone(), context),
+    }
+}

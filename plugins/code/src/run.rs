@@ -1,0 +1,134 @@
+//! `code_run`: runs a script and reports its result and its output.
+
+use std::time::Duration;
+
+use toolhost_sdk::prelude::*;
+
+use crate::console::Console;
+use crate::interpreter::Interpreter;
+use crate::source;
+
+/// Limit of the text for the model in bytes. Known MCP clients show this much without cuts.
+const MOST_BYTES_OF_TEXT: usize = 38_000;
+
+/// The language of a script.
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    Javascript,
+}
+
+/// Result of a script.
+#[data]
+pub struct CodeResult {
+    /// Value of the last expression as JSON.
+    result: Value,
+    /// What the script printed.
+    output: String,
+    /// Bytes of output that are left out at its end.
+    omitted_bytes: u64,
+}
+
+/// Run a script in a sandbox without network, programs, modules or timers. The value of its last expression (or `return`)
+/// is the result. It has `console.log`, `readFile(path)`, `writeFile(path, text)`, `listFiles(path)` ([{name, type, size}])
+/// and `input`.
+#[tool(
+    writes,
+    name = "code_try",
+    category = "code",
+    kind = "other",
+    icon = "braces",
+    timeout = "1m",
+    aliases = ["run_code", "execute_code", "javascript"],
+    tags = ["code", "script", "javascript", "compute"],
+    requires = ["fs.read", "fs.write"],
+    output = CodeResult,
+    example(description = "Compute", input = r#"{"code": "const words = input.text.split(' ');\nwords.length", "input": {"text": "one two three"}}"#),
+)]
+pub fn code_run(
+    cx: &Context,
+    /// JavaScript (ES2025).
+    #[arg(min_len = 1, aliases = ["script", "source"])]
+    code: String,
+    /// Language.
+    #[arg(default = "javascript", aliases = ["lang"])]
+    language: Language,
+    /// Value of the variable `input`.
+    input: Option<Value>,
+    /// Time limit.
+    #[arg(default = 30_000, min = 1, max = 600_000, aliases = ["timeout"])]
+    timeout_ms: u32,
+) -> Result<Outcome> {
+    match language {
+        Language::Javascript => {}
+    }
+    if code.len() > source::MOST_BYTES {
+        let (size, most) = (code.len(), source::MOST_BYTES);
+        let message = format!("the script has {size} bytes; the limit is {most}");
+        return Err(Error::invalid_input(message)
+            .code("script_too_large")
+            .recommend("pass data as `input`, or read it with readFile"));
+    }
+    let timeout = Duration::from_millis(timeout_ms.into());
+    let mut interpreter = Interpreter::new(cx, &input.unwrap_or_default(), timeout)?;
+    let ended = interpreter.run(&code);
+    let console = interpreter.console();
+    Ok(report(ended, &console.borrow()))
+}
+
+fn report(ended: Result<Value>, console: &Console) -> Outcome {
+    let mut text = console.text().to_owned();
+    if console.omitted() > 0 {
+        text.push_str(&format!(
+            "\n[{} bytes of output omitted; print less, or write it to a file with writeFile]\n",
+            console.omitted()
+        ));
+    }
+    let (result, error) = match ended {
+        Ok(result) => (result, None),
+        Err(error) => (Value::Null, Some(error)),
+    };
+    if error.is_none() {
+        push_result(&mut text, &result);
+    }
+    let shown = console.text().len() as u64;
+    let outcome = Outcome::text(text).structured(&CodeResult {
+        result,
+        output: console.text().to_owned(),
+        omitted_bytes: console.omitted(),
+    });
+    let outcome = if console.omitted() > 0 {
+        outcome.truncated(shown + console.omitted(), shown)
+    } else {
+        outcome
+    };
+    match error {
+        Some(error) => outcome.logical_error(error),
+        None => outcome,
+    }
+}
+
+fn push_result(text: &mut String, result: &Value) {
+    if text.is_empty() && result.is_null() {
+        text.push_str("null (the value of the last expression is the result)");
+        return;
+    }
+    if !text.is_empty() {
+        text.push_str("result: ");
+    }
+    let json = result.to_string();
+    let room = MOST_BYTES_OF_TEXT.saturating_sub(text.len());
+    if json.len() <= room {
+        text.push_str(&json);
+        return;
+    }
+    let kept = &json[..json.floor_char_boundary(room)];
+    let left = json.len() - kept.len();
+    text.push_str(kept);
+    text.push_str(&format!(
+        "\n[{left} bytes of the result omitted; return less, or write it to a file with writeFile]"
+    ));
+}
+
+#[cfg(test)]
+mod tests;
