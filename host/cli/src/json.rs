@@ -13,7 +13,7 @@ use toolhost_contract::{
     Part, text,
 };
 use toolhost_formats::profile::{ProfiledTool, RenderedResult};
-use toolhost_kernel::{Report, ToolEntry};
+use toolhost_kernel::{Report, Stats, ToolEntry};
 
 /// Formats JSON for output, with terminal control and invisible characters as JSON escapes. Parsing yields the same
 /// values.
@@ -178,6 +178,21 @@ pub fn shown(one: &ProfiledTool) -> Value {
     shown
 }
 
+/// Statistics in the form of Pegasus. `shown` returns the name of a tool for the model.
+pub fn stats(stats: &Stats, shown: impl Fn(&str) -> String) -> Value {
+    let calls = stats.calls.iter().map(|(tool, calls)| {
+        let millis = calls.avg_duration.as_secs_f64() * 1e3;
+        let calls =
+            json!({"count": calls.count, "failures": calls.failures, "avgDuration": millis});
+        (shown(tool), calls)
+    });
+    json!({
+        "total": stats.total,
+        "byCategory": stats.by_category,
+        "callStats": calls.collect::<Map<_, _>>(),
+    })
+}
+
 /// A result in the format of a profile.
 pub fn rendered(rendered: &RenderedResult) -> Value {
     json!({
@@ -264,8 +279,36 @@ mod tests {
     use std::time::Duration;
 
     use toolhost_contract::{CallId, ErrorClass};
+    use toolhost_kernel::ToolStats;
 
     use super::*;
+
+    //
+    #[test]
+    fn r_074_statistics_have_the_form_of_pegasus() {
+        let stats = Stats {
+            total: 3,
+            by_category: [("file".to_owned(), 2), ("system".to_owned(), 1)].into(),
+            calls: [(
+                "shell".to_owned(),
+                ToolStats {
+                    count: 2,
+                    failures: 1,
+                    avg_duration: Duration::from_micros(2_500),
+                },
+            )]
+            .into(),
+            variants: Vec::new(),
+        };
+        assert_eq!(
+            super::stats(&stats, |tool| format!("{tool}_exec")),
+            json!({
+                "total": 3,
+                "byCategory": {"file": 2, "system": 1},
+                "callStats": {"shell_exec": {"count": 2, "failures": 1, "avgDuration": 2.5}},
+            })
+        );
+    }
 
     fn check(result: Result<Outcome, CallError>, expected: &Value) {
         let shown = report(&Report {
@@ -274,6 +317,8 @@ mod tests {
             result,
             allowed_by: None,
             duration: Duration::from_micros(1_500),
+            started_at: None,
+            completed_at: None,
             commits: vec!["commit-1".to_owned()],
             stopped: false,
             repairs: Vec::new(),

@@ -138,6 +138,7 @@ fn provided_directories<'a>(folders: impl Iterator<Item = &'a GrantedDirectory>)
     names.into_iter().collect()
 }
 
+/// Advice that saves turns: the scheduler runs such calls at the same time.
 const PARALLEL_READS: &str = "Make several read-only calls in one turn: they run in parallel.";
 
 /// Instructions for the model. They contain only guest paths, because host paths must not be disclosed. `others` is
@@ -152,16 +153,17 @@ fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
     } else {
         ("Every tool", "Tools")
     };
-    match names[..] {
+    let files = match names[..] {
         [] => format!(
-            "{which} runs in a sandbox. No directory is granted: {} see no files. {PARALLEL_READS}",
+            "No directory is granted: {} see no files.",
             they.to_lowercase()
         ),
         _ => format!(
-            "{which} runs in a sandbox. {they} see only files below these directories: {}. {PARALLEL_READS}",
+            "{they} see only files below these directories: {}.",
             names.join(", ")
         ),
-    }
+    };
+    format!("{which} runs in a sandbox. {files} {PARALLEL_READS}")
 }
 
 #[cfg(test)]

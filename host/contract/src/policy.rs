@@ -255,7 +255,7 @@ pub struct PolicySpec {
     pub disable_yolo: bool,
     /// Offers only approvals for a single call.
     pub disable_always_allow: bool,
-    /// A hook or a callback exists that decides in mode custom.
+    /// A hook exists that decides in mode custom.
     pub has_callback: bool,
 }
 
@@ -347,7 +347,7 @@ impl Policy {
             interactive: spec.interactive,
             disable_yolo: spec.disable_yolo,
             disable_always_allow: spec.disable_always_allow,
-            has_callback: spec.has_callback || spec.on_headless_ask == OnHeadlessAsk::Callback,
+            has_callback: spec.has_callback,
             protected: match protected {
                 Ok(protected) if wrong.is_empty() => protected,
                 _ => return Err(wrong),
@@ -371,7 +371,7 @@ impl Policy {
                 wrong("mode yolo is disabled by disable_yolo; choose another mode")
             }
             Mode::Custom if !self.inner.has_callback => wrong(
-                "mode custom requires a callback or a hook, but none exists; configure one or choose another mode",
+                "mode custom requires a hook that decides about calls, but none exists; configure one or choose another mode",
             ),
             mode => Ok(Self {
                 mode,

@@ -7,10 +7,12 @@
 mod calls;
 mod claude;
 mod descriptors;
+mod envelope;
 mod gemini;
 mod kode;
 mod mapping;
 mod name_replacement;
+mod notes;
 mod params;
 mod pegasus;
 mod profiled_registry;
@@ -23,6 +25,7 @@ use std::str::FromStr;
 use toolhost_contract::nearest;
 use toolhost_contract::text;
 
+pub use envelope::CallTimes;
 pub use profiled_registry::{ProfiledRegistry, ProfiledTool, UnmappedTools};
 pub use render::RenderedResult;
 

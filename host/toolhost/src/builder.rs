@@ -11,7 +11,7 @@ use toolhost_contract::{
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, Durability, PluginInfo, Prompter,
-    Report, Resources, Subscription,
+    Report, Resources, Stats, Subscription, ToolInfo,
 };
 use toolhost_process::Launcher;
 use toolhost_runtime::Compiler;
@@ -258,6 +258,30 @@ impl Host {
             .list()
             .map(|entry| Arc::clone(&entry.tool))
             .collect()
+    }
+
+    /// The tools of a category that a model can call.
+    pub fn tools_in_category(&self, category: &str) -> Vec<Arc<Descriptor>> {
+        let registry = self.kernel.registry();
+        let tools = registry.list_by_category(category);
+        tools.map(|entry| Arc::clone(&entry.tool)).collect()
+    }
+
+    /// The tools that a model can call, sorted by display name.
+    pub fn tools_by_display_name(&self) -> Vec<Arc<Descriptor>> {
+        let registry = self.kernel.registry();
+        let tools = registry.list_by_display_name().into_iter();
+        tools.map(|entry| Arc::clone(&entry.tool)).collect()
+    }
+
+    /// All tools, also those that the configuration disables.
+    pub fn tool_infos(&self) -> Vec<ToolInfo> {
+        self.kernel.registry().infos()
+    }
+
+    /// The number of tools, in total and by category, and the calls of each tool since the start of this host.
+    pub fn stats(&self) -> Stats {
+        self.kernel.registry().stats()
     }
 }
 

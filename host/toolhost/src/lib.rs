@@ -46,7 +46,8 @@ pub use toolhost_formats::model::{self as format, Format};
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, Durability, Kernel,
-    NoPrompter, PluginInfo, Prompter, Report, Resources, ScriptedPrompter, Subscription,
+    NoPrompter, PluginInfo, Prompter, Report, Resources, ScriptedPrompter, Stats, Subscription,
+    ToolInfo, ToolStats,
 };
 pub use toolhost_process::{Launcher, launch as become_program, reset_inherited_signals};
 pub use toolhost_runtime::{Compiler, compile_worker};

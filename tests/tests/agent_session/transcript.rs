@@ -21,7 +21,7 @@ const VARY: &[(&str, &str)] = &[
         r#""(mtime_ms|started_ms|duration_ms|modified)":[\d.]+"#,
         r#""$1":NUMBER"#,
     ),
-    (r#""(pid|pgid)":\d+"#, r#""$1":PID"#),
+    (r#""(pid|pgid)":( ?)\d+"#, r#""$1":${2}PID"#),
     (r"(Process Group: |Background PIDs: |\bpid )\d+", "${1}PID"),
     (r"\btool-[0-9a-z]{16}\b", "tool-ID"),
     (r"\b[\d.]+ (ms|s)\b", "SOME $1"),

@@ -75,7 +75,7 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
         errors,
         [
             "a `turn` requires `host turns --format`",
-            "expected `calls`, a `turn` or an `answer`",
+            "expected `calls`, a `turn`, an `answer` or `stats`",
         ]
     );
 }

@@ -14,7 +14,7 @@ use toolhost::turn::{self, ProfileView};
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Principal, SessionKey, Sink, ToolName, text};
 use toolhost_formats::model::{Format, ModelCall};
-use toolhost_formats::profile::{Profile, ProfiledRegistry};
+use toolhost_formats::profile::{CallTimes, Profile, ProfiledRegistry};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
@@ -264,7 +264,19 @@ fn results(
     let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
     for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
         let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
-        result["model"] = json::rendered(&profiled.render(tool, input, &report.result));
+        let rendered = profiled.render(tool, input, &report.result);
+        let times = CallTimes {
+            started_at: report.started_at,
+            completed_at: report.completed_at,
+            duration_ms: report.duration.as_secs_f64() * 1e3,
+        };
+        if let Some(envelope) = profiled.envelope(tool, input, &rendered, times) {
+            result["envelope"] = envelope;
+        }
+        if let Some(reflection) = profiled.reflection(tool, input, &rendered, &report.result) {
+            result["reflection"] = reflection;
+        }
+        result["model"] = json::rendered(&rendered);
     }
     results
 }

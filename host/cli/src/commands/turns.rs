@@ -20,6 +20,7 @@ use toolhost_contract::{
     UserAnswer, exact_integers, text,
 };
 use toolhost_formats::model::Format;
+use toolhost_formats::profile::ProfiledRegistry;
 use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
 use toolhost_kernel::{Kernel, Prompter};
 
@@ -56,6 +57,8 @@ Input lines:
       a message to the model, or true
   {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}
       cancel the turn
+  {\"stats\": true}
+      the number of tools and the calls of this session so far
   {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}
       answers to the questions of a tool; null declines them all
 Output lines:
@@ -67,6 +70,8 @@ Output lines:
   {\"interview\": {\"id\": \"q-2\", \"plugin\": \"agent\", \"tool\": \"ask_user\", \"queries\": [{…}]}}
   {\"event\": {…}}
       with --events -: the events of the calls, in the format of --events-as
+  {\"stats\": {\"total\": 52, \"byCategory\": {…}, \"callStats\": {…}}}
+      for `stats`
   {\"error\": \"…\"}
       the last input line was invalid
 
@@ -106,6 +111,8 @@ struct InputLine {
     task: Option<CallerId>,
     #[serde(default)]
     answer: Option<AnswerLine>,
+    #[serde(default)]
+    stats: bool,
 }
 
 #[derive(Deserialize)]
@@ -212,7 +219,24 @@ impl TurnQueue {
                 strategy: None,
                 agent: None,
                 task: None,
+                answer: None,
+                stats: true,
+            } => {
+                let registry = self.kernel.registry();
+                let (profile, others) = self.view;
+                let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
+                let stats = json::stats(&registry.stats(), |tool| profiled.name(tool).to_owned());
+                write_line(&json!({ "stats": stats }));
+                Ok(())
+            }
+            InputLine {
+                calls: None,
+                turn: None,
+                strategy: None,
+                agent: None,
+                task: None,
                 answer: Some(answer),
+                stats: false,
             } => self.prompter.answer(answer),
             InputLine {
                 calls,
@@ -221,6 +245,7 @@ impl TurnQueue {
                 agent,
                 task,
                 answer: None,
+                stats: false,
             } if calls.is_some() != turn.is_some() => {
                 let request = match (calls, turn, self.format) {
                     (Some(calls), ..) => TurnRequest::Calls(calls),
@@ -232,7 +257,9 @@ impl TurnQueue {
                 let caller = self.caller.clone().stated(agent, task);
                 self.start(request, strategy, caller, weight(line))
             }
-            InputLine { .. } => Err("expected `calls`, a `turn` or an `answer`".to_owned()),
+            InputLine { .. } => {
+                Err("expected `calls`, a `turn`, an `answer` or `stats`".to_owned())
+            }
         }
     }
 

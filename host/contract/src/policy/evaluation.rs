@@ -215,8 +215,8 @@ impl Policy {
     fn is_applicable(&self, at: usize, analysis: &CallAnalysis, modes: &[Mode]) -> bool {
         let rule = &self.inner.rules[at];
         let narrowed = modes
-            .first()
-            .is_some_and(|mode| *mode < self.inner.configured_mode);
+            .iter()
+            .any(|mode| !mode.is_at_least(self.inner.configured_mode));
         !(narrowed && rule.yields_to_mode) && rule.applies(analysis, modes, self.inner.interactive)
     }
 

@@ -46,17 +46,21 @@ impl FromStr for Decision {
     }
 }
 
-/// The mode of a session, from strict to permissive. `Custom` is not ordered: a callback or a hook decides.
+/// The mode of a session, from strict to permissive. `Ask` and `Custom` are not ordered: `Ask` is stricter than
+/// `Default` and permits more than `DontAsk`, but asks about what `ReadOnly` denies and about what it allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     DontAsk,
     Plan,
     ReadOnly,
+    /// Asks about every call, also about those that read.
+    Ask,
     #[default]
     Default,
     AcceptEdits,
     Auto,
     Yolo,
+    /// Hooks decide; a call that no hook denies or asks about is decided as in `Auto`.
     Custom,
 }
 
@@ -111,10 +115,11 @@ impl AccessClass {
 }
 
 impl Mode {
-    pub const ALL: [Mode; 8] = [
+    pub const ALL: [Mode; 9] = [
         Mode::DontAsk,
         Mode::Plan,
         Mode::ReadOnly,
+        Mode::Ask,
         Mode::Default,
         Mode::AcceptEdits,
         Mode::Auto,
@@ -127,6 +132,7 @@ impl Mode {
             Mode::DontAsk => "dont_ask",
             Mode::Plan => "plan",
             Mode::ReadOnly => "readonly",
+            Mode::Ask => "ask",
             Mode::Default => "default",
             Mode::AcceptEdits => "accept_edits",
             Mode::Auto => "auto",
@@ -142,12 +148,11 @@ impl Mode {
             //                   read   write  protect exec   net    inter  other
             Mode::DontAsk => [Deny, Deny, Deny, Deny, Deny, Deny, Deny],
             Mode::Plan | Mode::ReadOnly => [Allow, Deny, Deny, Deny, Ask, Allow, Deny],
+            Mode::Ask => [Ask; 7],
             Mode::Default => [Allow, Ask, Ask, Ask, Ask, Allow, Ask],
             Mode::AcceptEdits => [Allow, Allow, Ask, Ask, Ask, Allow, Ask],
-            Mode::Auto => [Allow, Allow, Ask, Allow, Allow, Allow, Allow],
+            Mode::Auto | Mode::Custom => [Allow, Allow, Ask, Allow, Allow, Allow, Allow],
             Mode::Yolo => [Allow; 7],
-            // The callback answers the question, unless a hook decided before.
-            Mode::Custom => [Ask; 7],
         };
         row[column as usize]
     }
@@ -167,16 +172,21 @@ impl Mode {
             Mode::AcceptEdits => Some(4),
             Mode::Auto => Some(5),
             Mode::Yolo => Some(6),
-            Mode::Custom => None,
+            Mode::Ask | Mode::Custom => None,
         }
     }
 }
 
 impl PartialOrd for Mode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        match (self.rank(), other.rank()) {
-            (Some(a), Some(b)) => Some(a.cmp(&b)),
-            (None, None) => Some(Ordering::Equal),
+        let default = Mode::Default.rank();
+        match (self, other, self.rank(), other.rank()) {
+            (_, _, Some(a), Some(b)) => Some(a.cmp(&b)),
+            _ if self == other => Some(Ordering::Equal),
+            (Mode::Ask, _, _, rank) if rank >= default => Some(Ordering::Less),
+            (_, Mode::Ask, rank, _) if rank >= default => Some(Ordering::Greater),
+            (Mode::Ask, Mode::DontAsk, ..) => Some(Ordering::Greater),
+            (Mode::DontAsk, Mode::Ask, ..) => Some(Ordering::Less),
             _ => None,
         }
     }
@@ -190,7 +200,7 @@ impl fmt::Display for Mode {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{name}` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"
+    "`{name}` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom"
 )]
 pub struct UnknownMode {
     /// Escaped and truncated.
@@ -212,7 +222,8 @@ impl FromStr for Mode {
             "dontask" | "deny" => Mode::DontAsk,
             "plan" => Mode::Plan,
             "readonly" => Mode::ReadOnly,
-            "default" | "ask" | "approval" => Mode::Default,
+            "ask" | "approval" => Mode::Ask,
+            "default" => Mode::Default,
             "acceptedits" | "autoedit" | "skipfileedit" => Mode::AcceptEdits,
             "auto" => Mode::Auto,
             "yolo" | "bypasspermissions" => Mode::Yolo,

@@ -106,7 +106,6 @@ pub(super) const MAPPINGS: &[ToolMapping] = &[
             renamed("dir_path", "cwd"),
             renamed("is_background", "run_in_background"),
             same("delay_ms"),
-            same("additional_permissions"),
         ],
     ),
     ToolMapping::new(

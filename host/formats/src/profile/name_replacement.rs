@@ -53,7 +53,12 @@ impl<'a> ProfiledRegistry<'a> {
     }
 }
 
-impl NameReplacer<'_> {
+impl<'a> NameReplacer<'a> {
+    /// Replaces a tool name that the model cannot use by a mark.
+    pub(super) fn hide(&mut self, name: &'a str, mark: &'static str) {
+        self.pairs.push((name, mark));
+    }
+
     pub(super) fn apply(&self, text: &str) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut out = String::with_capacity(text.len());

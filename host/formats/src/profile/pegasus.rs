@@ -39,7 +39,12 @@ pub(super) const MAPPINGS: &[ToolMapping] = &[
     ToolMapping::new(
         "http_request",
         "http_request",
-        &[same("method"), same("url"), same("body"), same("headers")],
+        &[
+            same("method").required(),
+            same("url"),
+            same("body"),
+            same("headers"),
+        ],
     ),
     ToolMapping::new("web_search", "web_search", &[same("query"), same("limit")]),
     ToolMapping::new("json_parse", "json_parse", &[same("text")]),

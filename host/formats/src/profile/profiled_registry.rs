@@ -84,7 +84,7 @@ impl<'a> ProfiledRegistry<'a> {
 
     /// Returns whether a tool without a visible mapping is shown under its canonical name. A tool is also shown if its
     /// mapped name conflicts with another tool.
-    fn is_listed_unmapped(&self, name: &str) -> bool {
+    pub(super) fn is_listed_unmapped(&self, name: &str) -> bool {
         if self
             .profile
             .mappings()

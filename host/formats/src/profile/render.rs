@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use super::Profile;
 use super::mapping::ToolMapping;
+use super::name_replacement::NameReplacer;
+use super::notes::has_notes;
 use super::params::property;
 use super::profiled_registry::ProfiledRegistry;
 use crate::events;
@@ -58,7 +60,7 @@ impl ProfiledRegistry<'_> {
             return render_unchanged(result);
         }
         let row = self.called_mapping(canonical, input);
-        let result = self.with_agent_names(row, result);
+        let result = self.with_agent_names(canonical, row, result);
         let result: &Result<Outcome, CallError> = &result;
         let facts = ShapeContext {
             name: row.map_or(canonical, |row| row.name),
@@ -73,7 +75,11 @@ impl ProfiledRegistry<'_> {
 
     /// Returns the mapping that the model called. Several agent tools can map to one canonical tool and differ in their
     /// defaults.
-    fn called_mapping(&self, canonical: &str, input: &Value) -> Option<&'static ToolMapping> {
+    pub(super) fn called_mapping(
+        &self,
+        canonical: &str,
+        input: &Value,
+    ) -> Option<&'static ToolMapping> {
         let schema = &self.tool(canonical)?.input_schema;
         let fits = |row: &&ToolMapping| {
             row.defaults.iter().all(|(name, fill)| {
@@ -93,34 +99,57 @@ impl ProfiledRegistry<'_> {
         })
     }
 
-    /// Replaces tool and parameter names in error messages and recommendations, because the model does not know the
-    /// canonical names.
+    /// Replaces tool and parameter names in error messages, recommendations and notes, because the model does not know
+    /// the canonical names. Advice about tools that the model cannot call is left out.
     fn with_agent_names<'r>(
         &self,
+        canonical: &str,
         row: Option<&ToolMapping>,
         result: &'r Result<Outcome, CallError>,
     ) -> Cow<'r, Result<Outcome, CallError>> {
-        if let Ok(Outcome { error: None, .. }) = result {
+        if let Ok(Outcome { error: None, .. }) = result
+            && !has_notes(canonical)
+        {
             return Cow::Borrowed(result);
         }
         let replacer = row.map_or_else(|| self.tool_name_replacer(), |row| self.replacer(row));
-        let replaced = |text: &String| replacer.apply_to_problems(text);
+        let replaced = |text: &str| replacer.apply_to_problems(&self.reword_suggestions(text));
         Cow::Owned(match result {
             Ok(outcome) => {
                 let mut outcome = outcome.clone();
+                self.reword_notes(canonical, row, &mut outcome);
                 if let Some(error) = &mut outcome.error {
                     error.message = replaced(&error.message);
-                    error.recommendations = error.recommendations.iter().map(replaced).collect();
+                    let facts = outcome.structured.as_ref().unwrap_or(&Value::Null);
+                    error.recommendations =
+                        self.advice(row, &replacer, &error.recommendations, facts);
                 }
                 Ok(outcome)
             }
             Err(error) => {
                 let mut error = error.clone();
                 error.message = replaced(&error.message);
-                error.recommendations = error.recommendations.iter().map(replaced).collect();
+                error.recommendations =
+                    self.advice(row, &replacer, &error.recommendations, &Value::Null);
                 Err(error)
             }
         })
+    }
+
+    fn advice(
+        &self,
+        row: Option<&ToolMapping>,
+        replacer: &NameReplacer<'_>,
+        recommendations: &[String],
+        facts: &Value,
+    ) -> Vec<String> {
+        let advice = recommendations.iter().filter_map(|text| {
+            if text.starts_with("schema of ") {
+                return Some(replacer.apply_to_problems(text));
+            }
+            Some(replacer.apply(&self.note(row, text, facts)?))
+        });
+        advice.collect()
     }
 
     /// Renders a result for Kode and Pegasus, which return values instead of prose where possible.

@@ -2,8 +2,10 @@
 
 mod calls;
 mod descriptors;
+mod envelope;
 mod fixture;
 mod lists;
 mod names;
+mod notes;
 mod results;
 mod texts;

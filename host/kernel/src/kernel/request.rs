@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use toolhost_contract::lifecycle::CallOrigin;
+use toolhost_contract::lifecycle::{CallOrigin, Timestamp};
 use toolhost_contract::policy::{Mode, Restriction};
 use toolhost_contract::{CallError, CallId, Display, Outcome, Principal, ToolName};
 
@@ -68,6 +68,10 @@ pub struct Report {
     pub allowed_by: Option<String>,
     /// Execution time. Time spent waiting for the user or for other calls does not count.
     pub duration: Duration,
+    /// When the tool started. `None` if it did not run.
+    pub started_at: Option<Timestamp>,
+    /// When the call ended. `None` if it has no record.
+    pub completed_at: Option<Timestamp>,
     /// Corrections made to the input before the tool received it.
     pub repairs: Vec<String>,
     /// The user or the caller stopped the call.

@@ -118,6 +118,8 @@ impl Report {
             allowed_by: None,
             rendering: Vec::new(),
             duration: Duration::ZERO,
+            started_at: None,
+            completed_at: None,
             repairs: Vec::new(),
             stopped: false,
             commits: Vec::new(),
@@ -156,10 +158,13 @@ impl RunningCall<'_> {
     }
 
     pub(super) fn into_report(self, result: Result<Outcome, CallError>) -> Report {
+        let record = self.journal.record();
         Report {
+            allowed_by: record.allowed_by.clone(),
+            started_at: record.started_at,
+            completed_at: record.completed_at,
             id: self.id,
             tool: self.report.tool,
-            allowed_by: self.journal.record().allowed_by.clone(),
             result,
             duration: self.report.duration,
             rendering: self.report.rendering,

@@ -50,6 +50,8 @@ fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
         tool.aliases = names.map(str::to_owned).collect();
         tool.category = if name.starts_with('r') {
             "file"
+        } else if name.starts_with("mcp__") {
+            "mcp"
         } else {
             "custom"
         }
@@ -349,6 +351,32 @@ fn similar_names_are_suggested_once_each() {
     expect![""].assert_eq(&nearest("zzz"));
     expect![[r#"Tool "\u{1b}[2Jgrep" not found"#]]
         .assert_eq(&kernel.registry().unknown("\u{1b}[2Jgrep").to_string());
+}
+
+// R-421, R-425
+#[test]
+fn r_425_tools_of_mcp_servers_have_the_names_of_other_systems() {
+    let tools = "x: mcp__my_tools__get_sum mcp__a__b_c mcp__a_b__c mcp__a__d";
+    let (kernel, _) = kernel(KernelSettings::default(), tools);
+    let registry = kernel.registry();
+    for (name, expected) in [
+        ("mcp__my_tools__get_sum", Some("mcp__my_tools__get_sum")),
+        ("mcp__my-tools__get-sum", Some("mcp__my_tools__get_sum")),
+        ("my_tools__get_sum", Some("mcp__my_tools__get_sum")),
+        ("My-Tools__get_sum", Some("mcp__my_tools__get_sum")),
+        ("mcp__my_tools_get_sum", Some("mcp__my_tools__get_sum")),
+        ("a__d", Some("mcp__a__d")),
+        ("mcp__a_d", Some("mcp__a__d")),
+        // Of two servers.
+        ("mcp__a_b_c", None),
+        ("mcp__a_x", None),
+        ("mcp__", None),
+        ("a_d", None),
+        ("a__d@1.0.0", None),
+    ] {
+        let found = registry.get(name).map(|entry| entry.name.as_str());
+        assert_eq!(found, expected, "{name}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolhost_contract::version::split_version;
-use toolhost_contract::{CallId, Principal, ToolName, VersionReq, nearest, text};
+use toolhost_contract::{CallId, McpToolName, Principal, ToolName, VersionReq, nearest, text};
 
 use super::{RegistrySnapshot, ToolEntry, VersionGroup};
 
@@ -27,7 +27,7 @@ fn suffix(reason: Option<&str>, nearest: &[String]) -> String {
 
 impl RegistrySnapshot {
     /// Finds a tool by name, alias, `plugin/tool` or `plugin__tool`, ignoring case. A version may follow, as in
-    /// `grep@1.2.3` or `grep@^1`.
+    /// `grep@1.2.3` or `grep@^1`. A tool of an MCP server is also found by `server__tool` and `mcp__server_tool`.
     pub fn get(&self, name: &str) -> Option<&ToolEntry> {
         self.find(name).map(Arc::as_ref)
     }
@@ -38,11 +38,36 @@ impl RegistrySnapshot {
         }
         let name = name.to_lowercase();
         let (name, wanted) = split_version(&name);
-        let group = self.groups.get(*self.index.get(name)?)?;
+        let Some(position) = self.index.get(name) else {
+            return self.find_mcp_tool(name).filter(|_| wanted.is_none());
+        };
+        let group = self.groups.get(*position)?;
         match wanted {
             None => group.served.as_ref(),
             Some(wanted) => group.version(wanted),
         }
+    }
+
+    /// Finds a tool of an MCP server by a name that other systems use for it: `server__tool`, `mcp__server_tool`, or
+    /// with the server's own hyphens. `None` if the name fits several tools.
+    fn find_mcp_tool(&self, name: &str) -> Option<&Arc<ToolEntry>> {
+        let name = name.replace(['-', '.'], "_");
+        let named = |name: &str| self.groups.get(*self.index.get(name)?)?.served.as_ref();
+        let found = match name.strip_prefix("mcp__") {
+            None if name.contains("__") => named(&format!("mcp__{name}")),
+            None => None,
+            Some(rest) if rest.contains("__") => named(&name),
+            Some(rest) => {
+                let splits = rest.match_indices('_');
+                let mut fitting = splits.filter_map(|(at, _)| {
+                    let (server, tool) = (&rest[..at], &rest[at + 1..]);
+                    named(&McpToolName { server, tool }.to_string())
+                });
+                let first = fitting.next();
+                first.filter(|_| fitting.next().is_none())
+            }
+        };
+        found.filter(|entry| entry.tool.category == "mcp")
     }
 
     /// Finds the tool for a call. A call that does not name an implementation is assigned to a variant of an A/B test.

@@ -147,9 +147,6 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
             ));
         }
     }
-    if raw.description.trim().is_empty() {
-        return Err("it has no description".to_owned());
-    }
     check_lists(&raw)?;
     let annotations = Annotations {
         read_only: raw.annotations.read_only,
@@ -171,11 +168,16 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         })
         .collect::<Result<_, String>>()?;
     let millis = |ms: u32| Duration::from_millis(ms.into());
+    let description = if raw.description.trim().is_empty() {
+        format!("The tool `{name}`; its author did not describe it.")
+    } else {
+        raw.description
+    };
     Ok(Descriptor {
         display_name: raw.display_name.unwrap_or_else(|| name.title()),
         name,
         aliases: raw.aliases,
-        description: raw.description,
+        description,
         icon: raw.icon,
         category: raw.category.unwrap_or_else(|| "custom".to_owned()),
         kind: raw.kind.unwrap_or_else(|| "other".to_owned()),

@@ -72,65 +72,20 @@ fn r_197_kodes_configuration_is_a_mode_and_three_lists() {
         user allow bash_run @100
         user ask fs_write @100
         user ask fs_rm @100
-        mode default
+        mode ask
         core None hidden [] directories [] no_yolo false once_only false
     "#]]
     .assert_eq(&shown(&imported));
-    for (mode, on_list) in [
-        (
-            "auto",
-            [
-                Decision::Deny,
-                Decision::Allow,
-                Decision::Ask,
-                Decision::Allow,
-            ],
-        ),
-        (
-            "ask",
-            [
-                Decision::Deny,
-                Decision::Allow,
-                Decision::Ask,
-                Decision::Ask,
-            ],
-        ),
-        (
-            "approval",
-            [
-                Decision::Deny,
-                Decision::Allow,
-                Decision::Ask,
-                Decision::Ask,
-            ],
-        ),
-        (
-            "deny",
-            [
-                Decision::Deny,
-                Decision::Allow,
-                Decision::Ask,
-                Decision::Deny,
-            ],
-        ),
-        (
-            "readonly",
-            [
-                Decision::Deny,
-                Decision::Allow,
-                Decision::Ask,
-                Decision::Deny,
-            ],
-        ),
-        (
-            "custom",
-            [
-                Decision::Deny,
-                Decision::Allow,
-                Decision::Ask,
-                Decision::Ask,
-            ],
-        ),
+    use Decision::{Allow, Ask, Deny};
+    // Kode's `ask` asks about every tool that is on no list, also about one that reads; its `custom` leaves the decision
+    // to hooks and allows what they do not decide.
+    for (mode, unlisted, unlisted_read) in [
+        ("auto", Allow, Allow),
+        ("ask", Ask, Ask),
+        ("approval", Ask, Ask),
+        ("deny", Deny, Deny),
+        ("readonly", Deny, Allow),
+        ("custom", Allow, Allow),
     ] {
         let mut config = config.clone();
         config["mode"] = json!(mode);
@@ -140,9 +95,14 @@ fn r_197_kodes_configuration_is_a_mode_and_three_lists() {
             "system/bash_run kind=execute command=ls",
             "fs/fs_write writes kind=edit path=a",
             "x/unlisted",
+            "x/unlisted_read reads",
         ];
         let decisions = calls.map(|call| decided(imported.clone(), call));
-        assert_eq!(decisions, on_list, "{mode}");
+        assert_eq!(
+            decisions,
+            [Deny, Allow, Ask, unlisted, unlisted_read],
+            "{mode}"
+        );
     }
 }
 

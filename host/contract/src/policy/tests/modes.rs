@@ -73,7 +73,8 @@ fn a_mode_accepts_the_names_of_every_system_and_no_others() {
         ("dont_ask dontAsk dont-ask DONT_ASK deny", Mode::DontAsk),
         ("plan Plan PLAN", Mode::Plan),
         ("readonly read_only readOnly read-only", Mode::ReadOnly),
-        ("default ask approval Default", Mode::Default),
+        ("ask Ask approval", Mode::Ask),
+        ("default Default", Mode::Default),
         (
             "accept_edits acceptEdits accept-edits autoEdit auto_edit skipFileEdit",
             Mode::AcceptEdits,
@@ -95,7 +96,7 @@ fn a_mode_accepts_the_names_of_every_system_and_no_others() {
 }
 
 #[test]
-fn modes_are_ordered_except_custom() {
+fn modes_are_ordered_except_ask_and_custom() {
     let ordered = [
         Mode::DontAsk,
         Mode::ReadOnly,
@@ -112,6 +113,19 @@ fn modes_are_ordered_except_custom() {
             .all(|mode| mode.partial_cmp(&Mode::Custom).is_none())
     );
     assert!(Mode::Custom.is_at_least(Mode::Custom));
+    for (mode, than_ask) in [
+        (Mode::DontAsk, Some(std::cmp::Ordering::Less)),
+        (Mode::ReadOnly, None),
+        (Mode::Plan, None),
+        (Mode::Ask, Some(std::cmp::Ordering::Equal)),
+        (Mode::Default, Some(std::cmp::Ordering::Greater)),
+        (Mode::Yolo, Some(std::cmp::Ordering::Greater)),
+        (Mode::Custom, None),
+    ] {
+        assert_eq!(mode.partial_cmp(&Mode::Ask), than_ask, "{mode}");
+        let reversed = than_ask.map(std::cmp::Ordering::reverse);
+        assert_eq!(Mode::Ask.partial_cmp(&mode), reversed, "{mode}");
+    }
 }
 
 #[test]

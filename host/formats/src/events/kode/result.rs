@@ -36,14 +36,10 @@ pub fn content(tool: &str, answer: &Result<Outcome, CallError>, note: Option<&st
             }
         }
         Err(error) => {
-            let mut recommendations = error.recommendations.clone();
-            if recommendations.is_empty() {
-                recommendations.extend(
-                    default_recommendations(error.class)
-                        .iter()
-                        .map(|&text| text.to_owned()),
-                );
-            }
+            let own = own_recommendations(error.class).iter();
+            let mut recommendations: Vec<String> = own.map(|&text| text.to_owned()).collect();
+            recommendations.extend(suggested_names(error));
+            recommendations.extend(error.recommendations.iter().cloned());
             let note = note.or_else(|| denial_comment(error));
             failure_value(&error_message(tool, error), &recommendations, note)
         }
@@ -96,8 +92,17 @@ fn error_message(tool: &str, error: &CallError) -> String {
     }
 }
 
-/// Recommendations for errors without their own.
-fn default_recommendations(class: ErrorClass) -> &'static [&'static str] {
+/// The names in `Tool "x" not found. Did you mean: a, b?`, which Kode's message omits.
+fn suggested_names(error: &CallError) -> Option<String> {
+    if error.class != ErrorClass::NotRegistered {
+        return None;
+    }
+    let (_, names) = error.message.split_once("Did you mean: ")?;
+    Some(format!("did you mean: {names}"))
+}
+
+/// Kode's recommendations, which come before those of the host.
+fn own_recommendations(class: ErrorClass) -> &'static [&'static str] {
     match class {
         ErrorClass::NotRegistered => &[
             "check that the tool is registered",

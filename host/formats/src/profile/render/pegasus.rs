@@ -68,11 +68,11 @@ fn files(_: &ShapeContext, ours: &Value) -> Option<Value> {
     Some(json!({"files": files}))
 }
 
-/// File information, without size and time if the file does not exist.
+/// File information. Size and time are null if the file does not exist.
 fn info(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let exists = ours["exists"].as_bool()?;
     if !exists {
-        return Some(json!({"exists": false}));
+        return Some(json!({"exists": false, "size": null, "modified": null}));
     }
     let mut shown = json!({"exists": true, "size": ours["size"], "modified": ours["modified"]});
     for name in ["isDirectory", "isFile", "isSymlink"] {

@@ -125,10 +125,11 @@ impl CallServices {
         let description = match to {
             Mode::DontAsk | Mode::ReadOnly => "continue without changes",
             Mode::Plan => "continue without changes except notes of the plan",
+            Mode::Ask => "continue and ask before every call",
             Mode::Default => "continue and ask before changes",
             Mode::AcceptEdits => "continue and change files without asking",
             Mode::Auto | Mode::Yolo => "continue without asking",
-            Mode::Custom => "continue and let a callback or a hook decide",
+            Mode::Custom => "continue and let the hooks decide",
         };
         let mut options = vec![option(to, description)];
         if to == Mode::Default {

@@ -78,7 +78,7 @@ fn r_360_system_and_file_results_of_pegasus() {
             delete_file: {"deleted":true}
             move_file: {"success":true}
             get_file_info: {"exists":true,"size":1,"modified":86401500,"isFile":true}
-            get_file_info: {"exists":false}"#]],
+            get_file_info: {"exists":false,"size":null,"modified":null}"#]],
     );
 }
 

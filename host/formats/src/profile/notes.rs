@@ -1,0 +1,416 @@
+//! Rewording of the notes that built-in tools add to their results: a profile's model cannot call canonical names, and
+//! cannot call tools that the profile does not list.
+//!
+//! Only lines in the form of a known note are changed, so that the content of files and the output of commands are
+//! passed on unchanged.
+
+use serde_json::{Map, Value};
+
+use super::mapping::{BUILT_IN, ToolMapping};
+use super::name_replacement::NameReplacer;
+use super::params::{property, to_agent};
+use super::profiled_registry::ProfiledRegistry;
+use toolhost_contract::{Outcome, Part};
+
+/// How the lines begin that a tool adds to its text.
+const NOTES: &[(&str, &[&str])] = &[
+    ("read_file", &["(showing lines "]),
+    ("read_many_files", &["(showing lines "]),
+    (
+        "grep",
+        &["[showing ", "[the search stopped", "[only the newest "],
+    ),
+    ("glob", &["[showing ", "[the search stopped"]),
+    ("write_file", &["warning: "]),
+    ("edit_file", &["warning: "]),
+    (
+        "shell",
+        &[
+            OMISSION,
+            "To continue reading: ",
+            "To allow more: ",
+            "Note: `",
+        ],
+    ),
+    (
+        "shell_output",
+        &[OMISSION, "No result yet. ", "To allow more: "],
+    ),
+    ("shell_kill", &["To kill it: "]),
+    ("background_run", &["read it: "]),
+    ("enter_plan_mode", &["plan mode: "]),
+    ("exit_plan_mode", &["Still in plan mode: "]),
+    ("web_fetch", &["[characters "]),
+];
+
+/// A line in the place of output that was left out. It counts as a note only if it contains a call.
+const OMISSION: &str = "[… ";
+
+/// Members of a structured result that contain such lines.
+const OUTPUT_MEMBERS: [&str; 3] = ["stdout", "stderr", "output"];
+
+/// Marks a part of a note that names something the model cannot use.
+const UNUSABLE: &str = "\u{0}";
+
+/// Whether the tool adds notes to its results.
+pub(super) fn has_notes(canonical: &str) -> bool {
+    NOTES.iter().any(|(tool, _)| *tool == canonical)
+}
+
+impl<'a> ProfiledRegistry<'a> {
+    /// Rewords the notes in a successful result of a tool.
+    pub(super) fn reword_notes(
+        &self,
+        canonical: &str,
+        row: Option<&ToolMapping>,
+        outcome: &mut Outcome,
+    ) {
+        let Some((_, starts)) = NOTES.iter().find(|(tool, _)| *tool == canonical) else {
+            return;
+        };
+        let facts = outcome.structured.clone().unwrap_or_default();
+        let reword = |text: &str| {
+            let lines = text.split('\n').filter_map(|line| {
+                let is_note = starts.iter().any(|start| line.starts_with(start))
+                    && (!line.starts_with(OMISSION) || line.contains(" {\""));
+                if is_note {
+                    self.note(row, line, &facts)
+                } else {
+                    Some(line.to_owned())
+                }
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        for part in &mut outcome.llm {
+            if let Part::Text(text) = part {
+                *text = reword(text);
+            }
+        }
+        for name in OUTPUT_MEMBERS {
+            if let Some(Value::String(text)) = outcome
+                .structured
+                .as_mut()
+                .and_then(|value| value.get_mut(name))
+            {
+                *text = reword(text);
+            }
+        }
+        if let Some(Value::String(tool)) = outcome
+            .structured
+            .as_mut()
+            .filter(|_| canonical == "background_run")
+            .and_then(|value| value.get_mut("tool"))
+        {
+            *tool = self.name(tool).to_owned();
+        }
+    }
+
+    /// Rewords a note or a recommendation. `None` if all of it is about tools or parameters that the model cannot use.
+    /// `facts` is the structured result, which can name the same thing in another way.
+    pub(super) fn note(
+        &self,
+        row: Option<&ToolMapping>,
+        text: &str,
+        facts: &Value,
+    ) -> Option<String> {
+        let text = self.reword_calls(text, facts);
+        let text = self.note_replacer(row).apply(&text);
+        let text = self.reword_parameters(row, &text);
+        if !text.contains(UNUSABLE) {
+            return Some(text);
+        }
+        // The user's way remains if the model has none.
+        let text = text.replace(&format!("use {UNUSABLE}, or "), "");
+        let (open, inner, close) = unwrapped(&text);
+        let mut kept = String::new();
+        for (separator, clause) in clauses(inner) {
+            if let Some(clause) = usable(clause) {
+                if !kept.is_empty() {
+                    kept.push_str(separator);
+                }
+                kept.push_str(clause);
+            }
+        }
+        if inner.ends_with('.') && !kept.is_empty() && !kept.ends_with('.') {
+            kept.push('.');
+        }
+        (!kept.is_empty()).then(|| format!("{open}{kept}{close}"))
+    }
+
+    /// The canonical names in `Did you mean: a, b?`, as the model calls these tools.
+    pub(super) fn reword_suggestions(&self, message: &str) -> String {
+        const START: &str = ". Did you mean: ";
+        let Some((problem, names)) = message
+            .split_once(START)
+            .and_then(|(problem, rest)| Some((problem, rest.strip_suffix('?')?)))
+        else {
+            return message.to_owned();
+        };
+        let names: Vec<String> = names
+            .split(", ")
+            .filter_map(|name| {
+                let plain = name.trim_matches('`');
+                self.is_usable(plain)
+                    .then(|| name.replace(plain, self.name(plain)))
+            })
+            .collect();
+        if names.is_empty() {
+            return problem.to_owned();
+        }
+        format!("{problem}{START}{}?", names.join(", "))
+    }
+
+    /// Whether the model sees the tool, under some name.
+    fn is_usable(&self, canonical: &str) -> bool {
+        self.tool(canonical).is_some()
+            && (self.mappings(canonical).next().is_some() || self.is_listed_unmapped(canonical))
+    }
+
+    /// Like the replacer of errors; in addition, it marks tools that the model cannot call.
+    fn note_replacer(&self, row: Option<&ToolMapping>) -> NameReplacer<'a> {
+        let mut replacer = self.tool_name_replacer();
+        let called = row.map(|row| row.canonical);
+        for name in BUILT_IN.iter().filter(|name| Some(**name) != called) {
+            if !self.is_usable(name) {
+                replacer.hide(name, UNUSABLE);
+            }
+        }
+        replacer
+    }
+
+    /// Renames `` `parameter` `` and `` `parameter = 3` `` of the called tool, and marks those that are not listed.
+    fn reword_parameters(&self, row: Option<&ToolMapping>, text: &str) -> String {
+        let Some((row, tool)) = row.and_then(|row| Some((row, self.tool(row.canonical)?))) else {
+            return text.to_owned();
+        };
+        let schema = &tool.input_schema;
+        let quoted = text.split('`').enumerate().map(|(at, piece)| {
+            let (name, rest) = piece.split_at(piece.find(' ').unwrap_or(piece.len()));
+            let is_parameter = at % 2 == 1
+                && (rest.is_empty() || rest.starts_with(" = "))
+                && schema["properties"].get(name).is_some();
+            if !is_parameter {
+                return piece.to_owned();
+            }
+            let mut listed = row.params.iter();
+            let listed = listed.find(|param| {
+                property(schema, param.canonical).is_some_and(|(own, _)| own == name)
+            });
+            match listed {
+                Some(param) => format!("{}{rest}", param.agent_name),
+                None => UNUSABLE.to_owned(),
+            }
+        });
+        quoted.collect::<Vec<_>>().join("`")
+    }
+
+    /// Translates calls in a note: `read_file with path "a" and offset 3`, `shell_output {"task_id": "job-1"}`.
+    fn reword_calls(&self, text: &str, facts: &Value) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((start, call)) = next_call(rest) {
+            out.push_str(&rest[..start]);
+            match self.express(call.tool, &call.input, facts) {
+                Some((name, input)) => out.push_str(&call.form.show(name, &input)),
+                None => out.push_str(UNUSABLE),
+            }
+            rest = &rest[start + call.len..];
+        }
+        out.push_str(rest);
+        out
+    }
+
+    /// Returns the name and input with which the model can make the call, or another one with the same purpose.
+    fn express(
+        &self,
+        tool: &'static str,
+        input: &Map<String, Value>,
+        facts: &Value,
+    ) -> Option<(&'static str, Map<String, Value>)> {
+        let exact = self.express_exactly(tool, input);
+        if exact.is_some() || !matches!(tool, "shell_output" | "shell_kill") {
+            return exact;
+        }
+        // A task is also known by its process, and its output is in a file.
+        let by_process = facts["pid"].as_u64().and_then(|pid| {
+            let mut input = input.clone();
+            input.remove("task_id");
+            input.insert("pid".to_owned(), pid.into());
+            self.express_exactly(tool, &input)
+        });
+        by_process.or_else(|| {
+            let file = facts["output_file"].as_str();
+            let file = file.filter(|_| tool == "shell_output")?;
+            let input = Map::from_iter([("path".to_owned(), file.into())]);
+            self.express_exactly("read_file", &input)
+        })
+    }
+
+    fn express_exactly(
+        &self,
+        tool: &'static str,
+        input: &Map<String, Value>,
+    ) -> Option<(&'static str, Map<String, Value>)> {
+        let schema = &self.tool(tool)?.input_schema;
+        let mut rows = self.mappings(tool).peekable();
+        if rows.peek().is_none() && self.is_listed_unmapped(tool) {
+            return Some((tool, input.clone()));
+        }
+        rows.find_map(|row| {
+            let theirs = to_agent(schema, schema, row.params, input)?;
+            let mut needed = row.params.iter().filter(|param| param.required);
+            needed
+                .all(|param| theirs.contains_key(param.agent_name))
+                .then_some((row.name, theirs))
+        })
+    }
+}
+
+/// How a note writes the input of a call.
+#[derive(Debug, Clone, Copy)]
+enum CallForm {
+    Json,
+    Prose,
+}
+
+impl CallForm {
+    fn show(self, name: &str, input: &Map<String, Value>) -> String {
+        match self {
+            CallForm::Json => {
+                let members = input.iter();
+                let members = members.map(|(name, value)| format!("{name:?}: {value}"));
+                let members: Vec<_> = members.collect();
+                format!("{name} {{{}}}", members.join(", "))
+            }
+            CallForm::Prose => {
+                let members = input.iter();
+                let members = members.map(|(name, value)| format!("{name} {value}"));
+                let members: Vec<_> = members.collect();
+                format!("{name} with {}", members.join(" and "))
+            }
+        }
+    }
+}
+
+/// A call in a note. `len` is the length of its text in bytes.
+struct NotedCall {
+    tool: &'static str,
+    input: Map<String, Value>,
+    form: CallForm,
+    len: usize,
+}
+
+/// Finds the first call of a built-in tool in a text, and where it starts.
+fn next_call(text: &str) -> Option<(usize, NotedCall)> {
+    let starts_word = |at: usize| {
+        let before = text[..at].chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+    };
+    let mut first: Option<(usize, NotedCall)> = None;
+    for tool in BUILT_IN.iter().copied() {
+        for (at, _) in text.match_indices(tool) {
+            if !starts_word(at) || first.as_ref().is_some_and(|(first, _)| *first <= at) {
+                continue;
+            }
+            let rest = &text[at + tool.len()..];
+            let Some((form, input, len)) = json_input(rest).or_else(|| prose_input(rest)) else {
+                continue;
+            };
+            let len = tool.len() + len;
+            first = Some((
+                at,
+                NotedCall {
+                    tool,
+                    input,
+                    form,
+                    len,
+                },
+            ));
+        }
+    }
+    first
+}
+
+/// Reads ` {"name": value}`.
+fn json_input(text: &str) -> Option<(CallForm, Map<String, Value>, usize)> {
+    let json = text
+        .strip_prefix(' ')
+        .filter(|json| json.starts_with('{'))?;
+    let mut values = serde_json::Deserializer::from_str(json).into_iter();
+    let input: Map<String, Value> = values.next()?.ok()?;
+    Some((CallForm::Json, input, 1 + values.byte_offset()))
+}
+
+/// Reads ` with name value and name value`, where a value is a JSON string or a number.
+fn prose_input(text: &str) -> Option<(CallForm, Map<String, Value>, usize)> {
+    let mut input = Map::new();
+    let mut rest = text.strip_prefix(" with ")?;
+    loop {
+        let (name, value) = rest.split_once(' ')?;
+        let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+        let (value, len) = if digits > 0 {
+            (value[..digits].parse::<u64>().ok()?.into(), digits)
+        } else {
+            let mut values = serde_json::Deserializer::from_str(value).into_iter::<String>();
+            let string = values.next()?.ok()?;
+            (Value::String(string), values.byte_offset())
+        };
+        if !name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_') {
+            return None;
+        }
+        input.insert(name.to_owned(), value);
+        rest = &rest[name.len() + 1 + len..];
+        let Some(next) = rest.strip_prefix(" and ").filter(|next| {
+            let value = next.split_once(' ').map(|(_, value)| value);
+            value.is_some_and(|value| value.starts_with(|c: char| c == '"' || c.is_ascii_digit()))
+        }) else {
+            return Some((CallForm::Prose, input, text.len() - rest.len()));
+        };
+        rest = next;
+    }
+}
+
+/// The text between the brackets that enclose it, if there are any.
+fn unwrapped(text: &str) -> (&str, &str, &str) {
+    for (open, close) in [("(", ")"), ("[", "]")] {
+        let inner = text.strip_prefix(open);
+        if let Some(inner) = inner.and_then(|inner| inner.strip_suffix(close)) {
+            return (open, inner, close);
+        }
+    }
+    ("", text, "")
+}
+
+/// The clauses of a text, each with the separator before it.
+fn clauses(text: &str) -> Vec<(&'static str, &str)> {
+    let mut found = Vec::new();
+    let (mut separator, mut rest) = ("", text);
+    loop {
+        let next = ["; ", ". "]
+            .iter()
+            .filter_map(|one| Some((rest.find(one)?, *one)))
+            .min();
+        let Some((at, next)) = next else {
+            found.push((separator, rest));
+            return found;
+        };
+        found.push((separator, &rest[..at]));
+        rest = &rest[at + next.len()..];
+        separator = next;
+    }
+}
+
+/// The part of a clause that the model can use: all of it, or the statement before the advice.
+fn usable(clause: &str) -> Option<&str> {
+    if !clause.contains(UNUSABLE) {
+        return Some(clause);
+    }
+    let (head, advice) = clause.split_once(": ")?;
+    // `To stop it` and `read it` are advice without a statement.
+    let is_statement = !head.contains(UNUSABLE)
+        && advice.contains(UNUSABLE)
+        && !["to ", "To ", "read ", "stop ", "list ", "look "]
+            .iter()
+            .any(|start| head.starts_with(start));
+    is_statement.then_some(head)
+}

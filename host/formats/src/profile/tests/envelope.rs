@@ -1,0 +1,70 @@
+//! Tests of the envelope of Pegasus.
+
+use expect_test::expect;
+use serde_json::json;
+
+use super::fixture;
+use crate::profile::{CallTimes, Profile};
+use toolhost_contract::lifecycle::Timestamp;
+use toolhost_contract::{CallError, ErrorClass, Outcome};
+
+const TIMES: CallTimes = CallTimes {
+    started_at: Some(Timestamp(1_000)),
+    completed_at: Some(Timestamp(1_250)),
+    duration_ms: 250.0,
+};
+const REFUSED: CallTimes = CallTimes {
+    started_at: None,
+    completed_at: None,
+    duration_ms: 0.0,
+};
+
+//
+#[test]
+fn r_124_results_have_the_envelope_of_pegasus() {
+    let tools = fixture::tools();
+    let profiled = fixture::lens(Profile::Pegasus, &tools);
+    let read = Outcome {
+        structured: Some(json!({"content": "x\n", "size": 2})),
+        ..Outcome::text("our text")
+    };
+    let denied = CallError::new(
+        ErrorClass::Denied,
+        "Permission denied: the user rejected it",
+    );
+    let mut shown = Vec::new();
+    for (tool, result, times) in [
+        ("read_file", Ok(read), TIMES),
+        ("todo_write", Ok(Outcome::text("done")), TIMES),
+        (
+            "shell",
+            Err(CallError::new(
+                ErrorClass::TimedOut,
+                "Tool execution timed out after 250ms",
+            )),
+            TIMES,
+        ),
+        ("delete_file", Err(denied.code("user_denied")), REFUSED),
+    ] {
+        let input = json!({});
+        let rendered = profiled.render(tool, &input, &result);
+        let envelope = profiled.envelope(tool, &input, &rendered, times);
+        shown.push(envelope.unwrap().to_string());
+        let reflection = profiled.reflection(tool, &input, &rendered, &result);
+        assert_eq!(reflection.is_some(), result.is_err());
+        shown.extend(reflection.map(|reflection| reflection.to_string()));
+    }
+    expect![[""]].assert_eq(&shown.join("\n"));
+}
+
+#[test]
+fn other_agents_have_no_envelope() {
+    let tools = fixture::tools();
+    for profile in Profile::ALL {
+        let profiled = fixture::lens(profile, &tools);
+        let result = Ok(Outcome::text("x"));
+        let rendered = profiled.render("shell", &json!({}), &result);
+        let envelope = profiled.envelope("shell", &json!({}), &rendered, TIMES);
+        assert_eq!(envelope.is_some(), profile == Profile::Pegasus, "{profile}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Tests of notes in results, on the descriptors of the shipped plugins.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::fixture;
+use crate::profile::mapping::BUILT_IN;
+use crate::profile::{Profile, ProfiledRegistry};
+use toolhost_contract::{Descriptor, Outcome, Part, ToolName};
+
+/// The shipped tools, as `host tools --json` lists them.
+fn shipped() -> Vec<Descriptor> {
+    let listed = include_str!("../../../../../tests/profiles/native.json");
+    let listed: Vec<Value> = serde_json::from_str(listed).unwrap();
+    let descriptor = |tool: &Value| {
+        let name = ToolName::parse(tool["name"].as_str().unwrap()).unwrap();
+        let mut descriptor = Descriptor::new(name, tool["description"].as_str().unwrap());
+        descriptor.input_schema = tool["input_schema"].clone();
+        descriptor
+    };
+    listed.iter().map(descriptor).collect()
+}
+
+fn text_of(profiled: &ProfiledRegistry<'_>, tool: &str, text: &str, structured: &Value) -> String {
+    let outcome = Outcome {
+        structured: Some(structured.clone()),
+        ..Outcome::text(text)
+    };
+    let rendered = profiled.render(tool, &json!({}), &Ok(outcome));
+    let parts = rendered.parts.iter().map(|part| match part {
+        Part::Text(text) => text.clone(),
+        other => panic!("{other:?}"),
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// Notes of the shipped tools: the tool, its text and its structured result.
+fn notes() -> Vec<(&'static str, &'static str, Value)> {
+    let job = json!({
+        "background": true, "task_id": "job-5", "pid": 42, "output_file": "/output/5.log",
+        "stdout": "", "stderr": "", "status": "running",
+    });
+    vec![
+        (
+            "read_file",
+            "     1→one\n\n(showing lines 1-1 of 6; 5 lines left; to go on: read_file with path \"a. b\" and offset 2)",
+            json!({"path": "/w/a. b", "content": "one\n", "start_line": 1, "end_line": 1, "total_lines": 6, "truncated": false}),
+        ),
+        (
+            "shell",
+            "Started in the background: task job-5 (make)\nTo continue reading: shell_output {\"task_id\": \"job-5\"}. \
+             To stop it: shell_kill {\"task_id\": \"job-5\"}.\n",
+            job.clone(),
+        ),
+        (
+            "shell",
+            "[… 9 characters omitted here (2 lines). All of it: read_file {\"path\": \"/output/5.log\", \"offset\": 7}]",
+            json!({"stdout": "x", "stderr": "", "exitCode": 0, "output_file": "/output/5.log"}),
+        ),
+        (
+            "shell",
+            "Sandbox: may have blocked this command.\nTo allow more: use request_permissions, or ask the user to configure the host.\n",
+            json!({"stdout": "", "stderr": "", "exitCode": 0}),
+        ),
+        (
+            "shell_output",
+            "Task job-5 (make): running\n[… 12 bytes after these: shell_output {\"task_id\": \"job-5\", \"offset\": 12}]\n",
+            job.clone(),
+        ),
+        (
+            "shell_kill",
+            "Task job-5 (make): was sent TERM\nTo kill it: shell_kill {\"task_id\": \"job-5\", \"signal\": \"KILL\"}\n",
+            job,
+        ),
+        (
+            "glob",
+            "a.rs\n\n[2 files match `*`]\n[showing 1 from 0; more exist: continue with `offset = 1`]",
+            json!({"matches": ["a.rs"], "truncated": true}),
+        ),
+        (
+            "web_fetch",
+            "https://a.example/\n[characters 0 to 10 of 99; for more call web_fetch with `start_index` = 10]",
+            json!({"pages": []}),
+        ),
+        (
+            "enter_plan_mode",
+            "plan mode: read what you need, then call exit_plan_mode with the plan.",
+            json!({"mode": "plan"}),
+        ),
+    ]
+}
+
+fn check(profile: Profile, expected: Expect) {
+    let tools = shipped();
+    let profiled = fixture::lens(profile, &tools);
+    let lines: Vec<_> = notes()
+        .iter()
+        .filter(|(tool, ..)| profiled.mappings(tool).next().is_some())
+        .map(|(tool, text, structured)| {
+            let shown = text_of(&profiled, tool, text, structured);
+            format!("{tool}: {}", shown.trim_end())
+        })
+        .collect();
+    expected.assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn notes_of_sema_name_its_own_tools() {
+    check(Profile::Sema, expect![[""]]);
+}
+
+#[test]
+fn notes_of_gemini_name_its_own_tools() {
+    check(Profile::Gemini, expect![[""]]);
+}
+
+#[test]
+fn notes_of_claude_code_name_its_own_tools() {
+    check(Profile::Claude, expect![[""]]);
+}
+
+/// No result of a listed tool names a tool that the model cannot call.
+#[test]
+fn no_note_names_a_tool_that_is_not_listed() {
+    let tools = shipped();
+    for profile in Profile::ALL {
+        let profiled = fixture::lens(profile, &tools);
+        let listed = profiled.list();
+        let hidden: Vec<&str> = BUILT_IN
+            .iter()
+            .copied()
+            .filter(|name| name.contains('_') && !listed.iter().any(|one| one.name == *name))
+            .collect();
+        for (tool, text, structured) in notes() {
+            if !listed.iter().any(|one| one.canonical.as_str() == tool) {
+                continue;
+            }
+            let shown = text_of(&profiled, tool, text, &structured);
+            let mut words = shown.split(|c: char| !c.is_alphanumeric() && c != '_');
+            assert!(
+                !words.any(|word| hidden.contains(&word)),
+                "{profile} {tool}: {shown}"
+            );
+        }
+    }
+}
+
+/// Content that looks like a note of another tool, or that is not at the place of a note, is unchanged.
+#[test]
+fn content_is_unchanged() {
+    let tools = shipped();
+    for (tool, text) in [
+        (
+            "read_file",
+            "     1→To stop it: shell_kill {\"task_id\": \"x\"}",
+        ),
+        (
+            "shell",
+            "  To continue reading: shell_output {\"task_id\": \"x\"}",
+        ),
+        ("task", "read_file with path \"a\""),
+    ] {
+        let profiled = fixture::lens(Profile::Claude, &tools);
+        assert_eq!(text_of(&profiled, tool, text, &Value::Null), text);
+    }
+}
