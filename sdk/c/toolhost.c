@@ -302,6 +302,12 @@ bool th_recommend(th_call *call, const char *format, ...) {
     return false;
 }
 
+bool th_details(th_call *call, const char *json) {
+    toolhost_plugin_types_option_json_free(&call->failure.details);
+    call->failure.details = th_copy_json(json);
+    return false;
+}
+
 void th_log(const char *level, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

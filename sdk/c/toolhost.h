@@ -88,6 +88,8 @@ bool th_structured(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
 bool th_fail(th_call *call, th_error error, const char *code, const char *format, ...) TH_PRINTF(4, 5);
 /* Adds a recommendation to the failure; returns false. */
 bool th_recommend(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
+/* Sets the details of the failure, a JSON object for programs; returns false. */
+bool th_details(th_call *call, const char *json);
 /* The outcome record, for members without a function here. Its strings must come from malloc. */
 toolhost_plugin_types_outcome_t *th_outcome(th_call *call);
 /* `text` as a JSON string with its quotes, for th_structured; freed with the call. */
@@ -97,6 +99,8 @@ const char *th_quote(th_call *call, const char *text);
 
 /* A path that the call reads or changes, as the input would name it, relative to /workspace. */
 bool th_location(th_call *call, const char *path, bool write);
+/* The same, at the line that the call concerns, from 1. */
+bool th_location_at(th_call *call, const char *path, bool write, uint32_t line);
 /* A block for the user. `kind` is text, markdown, code, table …; `data` is JSON text. `text` and `data` may be NULL. */
 bool th_block(th_call *call, const char *kind, const char *text, const char *data);
 

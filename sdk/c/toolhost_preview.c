@@ -14,11 +14,17 @@ static void *add(th_call *call, size_t size) {
     return (char *)call->items + size * call->count++;
 }
 
-bool th_location(th_call *call, const char *path, bool write) {
+bool th_location_at(th_call *call, const char *path, bool write, uint32_t line) {
     location_t *location = add(call, sizeof *location);
-    *location = (location_t){.path = th_copy(path), .access = th_copy(write ? "write" : "read")};
+    *location = (location_t){
+        .path = th_copy(path),
+        .access = th_copy(write ? "write" : "read"),
+        .line = {.is_some = line != 0, .val = line},
+    };
     return true;
 }
+
+bool th_location(th_call *call, const char *path, bool write) { return th_location_at(call, path, write, 0); }
 
 bool th_block(th_call *call, const char *kind, const char *text, const char *data) {
     display_t *block = add(call, sizeof *block);

@@ -8,6 +8,8 @@ export interface FailureOptions {
   recommendations?: string[];
   retryable?: boolean;
   cause?: unknown;
+  /** A JSON object for programs; models do not get it. */
+  details?: Record<string, Json>;
 }
 
 export interface Failure {
@@ -16,6 +18,8 @@ export interface Failure {
   recommendations: string[];
   retryable: boolean;
   cause: string | null;
+  /** JSON text. */
+  details: string | null;
 }
 
 export type ToolErrorTag = "invalid-input" | "not-found" | "denied" | "interrupted" | "unavailable" | "failed";
@@ -99,6 +103,7 @@ export interface Outcome {
 export interface Location {
   path: string;
   access: "read" | "write";
+  line: number | null;
 }
 
 export interface Tool<Input = any> {
@@ -161,8 +166,8 @@ export interface Tool<Input = any> {
 
 export function exportTools(...tools: Tool[]): { describe(): unknown; call(request: unknown): unknown };
 export function exportPreviews(...tools: Tool[]): Record<string, (request: unknown, outcome: unknown) => unknown>;
-export function reads(path: string): Location;
-export function writes(path: string): Location;
+export function reads(path: string, line?: number | null): Location;
+export function writes(path: string, line?: number | null): Location;
 export function outcome(text?: string | null, more?: OutcomeOptions): Outcome;
 export function part(kind: string, members: Partial<Omit<Part, "kind">>): Part;
 export function display(kind: string, members?: { text?: string; diff?: FileDiff; data?: Json }): Display;

@@ -111,18 +111,18 @@ export function exportPreviews(...tools) {
       }
     },
     describeCall: (request) => string(run("describeCall", request)),
-    locations: (request) => run("locations", request).map(({ path, access }) => ({ path: string(path), access })),
+    locations: (request) => run("locations", request).map(({ path, ...more }) => ({ path: string(path), ...more })),
     confirm: (request) => optional(run("confirm", request), string),
     renderPermission: (request) => run("renderPermission", request),
     renderResult: (request, outcome) => run("renderResult", request, outcome),
   };
 }
 
-/** A path that a call reads, for `locations`; as the input would name it, relative to /workspace. */
-export const reads = (path) => ({ path, access: "read" });
+/** A path that a call reads, for `locations`; as the input would name it, relative to /workspace. `line` is from 1. */
+export const reads = (path, line = null) => ({ path, access: "read", line });
 
 /** A path that a call changes, for `locations`. */
-export const writes = (path) => ({ path, access: "write" });
+export const writes = (path, line = null) => ({ path, access: "write", line });
 
 /** The record `outcome` of the WIT. `text` is the first part for the model, which otherwise sees `structured`. */
 export function outcome(text = null, more = {}) {
@@ -153,8 +153,11 @@ export function display(kind, { text, diff = null, data } = {}) {
 }
 
 /** Describes a failure; `outcome(…, { error })` marks a completed call with an error result. */
-export function failure(message, { code = null, recommendations = [], retryable = false, cause } = {}) {
-  return { code, message: string(message), recommendations, retryable, cause: optional(cause, string) };
+export function failure(message, { code = null, recommendations = [], retryable = false, cause, details } = {}) {
+  return {
+    code, message: string(message), recommendations, retryable,
+    cause: optional(cause, string), details: optional(details, json),
+  };
 }
 
 // QuickJS has no console, no TextEncoder and no TextDecoder. Libraries expect the first; the others are below.

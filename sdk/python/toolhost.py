@@ -19,11 +19,9 @@ class ToolError(Exception):
 
     variant = types.ToolError_Failed
 
-    def __init__(self, message, *, code=None, recommendations=(), retryable=False, cause=None):
+    def __init__(self, message, **more):
         super().__init__(message)
-        self.failure = failure(
-            message, code=code, recommendations=recommendations, retryable=retryable, cause=cause
-        )
+        self.failure = failure(message, **more)
 
 
 class InvalidInput(ToolError):
@@ -196,7 +194,7 @@ def export_previews(*functions):
             return _text(run("describe_call", request))
 
         def locations(self, request):
-            return [preview.Location(_text(path), access) for path, access in run("locations", request)]
+            return [preview.Location(_text(path), access, line) for path, access, line in run("locations", request)]
 
         def confirm(self, request):
             return _optional(run("confirm", request))
@@ -280,14 +278,17 @@ def update(*, text=None, summary=None, structured=None, meta=None):
     }
 
 
-def reads(path):
-    """A path that a call reads, for `locations`; as the input would name it, relative to /workspace."""
-    return path, "read"
+def reads(path, line=None):
+    """A path that a call reads, for `locations`; as the input would name it, relative to /workspace.
+
+    `line` is the line that the call concerns, from 1.
+    """
+    return path, "read", line
 
 
-def writes(path):
+def writes(path, line=None):
     """A path that a call changes, for `locations`."""
-    return path, "write"
+    return path, "write", line
 
 
 def outcome(
@@ -320,9 +321,13 @@ def display(kind, *, text=None, diff=None, data=None):
     return types.Display(kind, _optional(text), diff, _optional_json(data))
 
 
-def failure(message, *, code=None, recommendations=(), retryable=False, cause=None):
-    """Describes a failure; `outcome(error=…)` marks a completed call with an error result."""
-    return types.Failure(code, _text(message), list(recommendations), retryable, _optional(cause))
+def failure(message, *, code=None, recommendations=(), retryable=False, cause=None, details=None):
+    """Describes a failure; `outcome(error=…)` marks a completed call with an error result.
+
+    `details` is a dictionary for programs, which models do not get.
+    """
+    details = None if details is None else _json(details)
+    return types.Failure(code, _text(message), list(recommendations), retryable, _optional(cause), details)
 
 
 def _arguments(function, request):

@@ -388,7 +388,40 @@ fn own_hooks_of_an_added_plugin_guard_its_tools() {
     assert_eq!(allowed["isError"], json!(false), "{allowed}");
 }
 
-//
+#[test]
+fn r_073_the_discovery_command_runs_again_and_its_tools_replace_the_earlier_ones() {
+    let env = TestEnv::new("");
+    fs::create_dir(env.path("plugins")).unwrap();
+    fs::copy(shipped("data"), env.path("plugins/data.wasm")).unwrap();
+    let list = env.path("tools.json");
+    let command = format!("cat {}", list.display());
+    let config = format!("[tools]\ndiscovery_command = {command:?}\ncall_command = \"true\"\n");
+    fs::write(env.path("host.toml"), config).unwrap();
+    let declare = |names: &[&str]| {
+        let tools = names.iter().map(|name| json!({"name": name, "description": "A tool."}));
+        fs::write(&list, Value::from_iter(tools).to_string()).unwrap();
+    };
+    declare(&["one", "two"]);
+    let approve = ["mcp", "approve", "discovery-command", "--yes", "--config", "host.toml"];
+    let approved = env.run(&approve);
+    assert_eq!(approved.code, Some(0), "{}", approved.stderr);
+    let mut server = Server::start_in(env, &[]);
+    assert!(server.has_tool("discovered__two"));
+    declare(&["one"]);
+    for _ in 0..2 {
+        let refreshed = server.env.run(&["mcp", "refresh"]);
+        assert_eq!(refreshed.code, Some(0), "{}", refreshed.stderr);
+        assert_eq!(refreshed.stdout.trim(), "the discovery command: 1 tool");
+        let tools = server.tools();
+        let discovered = tools.iter().filter(|tool| tool.starts_with("discovered__"));
+        assert_eq!(discovered.collect::<Vec<_>>(), ["discovered__one"]);
+    }
+    // A failure is an error and leaves the tools in place.
+    fs::write(&list, "not JSON").unwrap();
+    assert_eq!(server.env.run(&["mcp", "refresh"]).code, Some(1));
+    assert!(server.has_tool("discovered__one"));
+}
+
 #[test]
 fn r_075_servers_of_the_configuration_are_added_updated_and_removed_while_the_host_runs() {
     let mut server = Server::start(&["data"], &[]);

@@ -8,7 +8,6 @@ use std::process::Command;
 use e2e::root;
 use regex::Regex;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 /// The allowed dependencies between crates of the workspace. Record the reason for a new one in docs/decisions.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -133,10 +132,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("rustyline", &["toolhost-cli"]),
 ];
 
-/// A frozen contract is frozen: plugins in the field were built against it. Not frozen before the first release;
-/// until then the hash changes together with the folder, on purpose and in one commit.
-const WIT_V0_1: &str = "ddf1eb060e18ba4188b1c77fb578b896f09217dc458426e1564dc7944071dda8";
-
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -201,27 +196,6 @@ fn heavy_dependencies_stay_in_their_room() {
             assert!(may, "{name} names {heavy}; only {rooms:?} may");
         }
     }
-}
-
-#[test]
-fn the_contract_is_what_it_was() {
-    let mut files: Vec<_> = fs::read_dir(root().join("wit/v0.1"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
-    let mut hasher = Sha256::new();
-    for file in files {
-        hasher.update(fs::read(file).unwrap());
-    }
-    let mut hash = String::new();
-    for byte in hasher.finalize() {
-        let _ = write!(hash, "{byte:02x}");
-    }
-    assert_eq!(
-        hash, WIT_V0_1,
-        "wit/v0.1 changed: plugins in the field were built against it; see CONTRIBUTING.md"
-    );
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn failure(failure: &Failure) -> Value {
         "recommendations": failure.recommendations,
         "retryable": failure.retryable,
         "cause": failure.cause,
+        "details": failure.details,
     }))
 }
 
@@ -146,6 +147,7 @@ pub fn error(error: &CallError) -> Value {
         "recommendations": error.recommendations,
         "retryable": error.retryable,
         "cause": error.cause,
+        "details": error.details,
         "stderr": error.stderr,
     }))
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::outcome::{removal_note, remove_tags_from};
 use crate::text;
 
@@ -67,6 +69,8 @@ pub struct CallError {
     pub retryable: bool,
     /// The technical cause, for the operator.
     pub cause: Option<String>,
+    /// A JSON object for programs. Models do not get it.
+    pub details: Option<Value>,
     /// The last lines of the guest's standard error, escaped.
     pub stderr: Option<String>,
 }
@@ -80,6 +84,7 @@ impl CallError {
             recommendations: Vec::new(),
             retryable: false,
             cause: None,
+            details: None,
             stderr: None,
         }
     }

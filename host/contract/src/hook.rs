@@ -90,6 +90,7 @@ impl OutcomePatch {
                     message,
                     recommendations: Vec::new(),
                     cause: None,
+                    details: None,
                     ..error
                 });
             }

@@ -271,6 +271,8 @@ pub struct Failure {
     pub recommendations: Vec<String>,
     pub retryable: bool,
     pub cause: Option<String>,
+    /// A JSON object for programs. Models do not get it.
+    pub details: Option<Value>,
 }
 
 impl Failure {
@@ -281,6 +283,7 @@ impl Failure {
             recommendations: Vec::new(),
             retryable: false,
             cause: None,
+            details: None,
         }
     }
 

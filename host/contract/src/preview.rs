@@ -112,6 +112,8 @@ pub struct Preview {
 pub struct Location {
     pub path: String,
     pub write: bool,
+    /// The line that the call concerns, from 1.
+    pub line: Option<u32>,
 }
 
 /// How a tool renders a prompt or a result for users, or why it could not.

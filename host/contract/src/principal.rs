@@ -200,6 +200,11 @@ mod tests {
             (caller.agent.as_str(), caller.task.as_str()),
             ("reviewer", "local")
         );
+        let caller = caller.stated(None, Some(id("T-1").unwrap()));
+        assert_eq!(
+            (caller.agent.as_str(), caller.task.as_str()),
+            ("reviewer", "T-1")
+        );
         for text in ["", "a b", "a\u{1b}", "ä", &"x".repeat(65)] {
             assert!(id(text).is_err(), "{text}");
         }

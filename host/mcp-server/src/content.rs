@@ -78,11 +78,23 @@ pub(crate) fn error_result(error: &CallError) -> CallToolResult {
 }
 
 pub(crate) fn error_details(error: &CallError) -> Value {
-    json!({"class": error.class.as_str(), "code": error.code, "retryable": error.retryable})
+    let shown =
+        json!({"class": error.class.as_str(), "code": error.code, "retryable": error.retryable});
+    with_details(shown, error.details.as_ref())
 }
 
 fn failure_details(failure: &Failure) -> Value {
-    json!({"class": "failed", "code": failure.code.as_deref().unwrap_or("failed"), "retryable": failure.retryable})
+    let code = failure.code.as_deref().unwrap_or("failed");
+    let shown = json!({"class": "failed", "code": code, "retryable": failure.retryable});
+    with_details(shown, failure.details.as_ref())
+}
+
+/// Adds what the tool states for programs.
+fn with_details(mut shown: Value, details: Option<&Value>) -> Value {
+    if let Some(details) = details {
+        shown["details"] = details.clone();
+    }
+    shown
 }
 
 /// Key in the `_meta` of a result: ids with which the file changes of the call can be undone.

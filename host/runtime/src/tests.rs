@@ -1,5 +1,6 @@
 //! Engine tests with hostile code: hand-written core modules, wrapped as components of our world.
 
+mod contract;
 mod leftovers;
 mod pool;
 mod wasi_testsuite;
@@ -73,7 +74,21 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
         processor_time: None,
         sink: Arc::new(NoSink),
     };
-    let request = types::Request {
+    let request = request();
+    instance::run(pre.engine(), setting, async |store| {
+        let plugin = pre.instantiate_async(&mut *store).await?;
+        plugin
+            .toolhost_plugin_tool()
+            .call_call(store, &request)
+            .await
+    })
+    .await
+    .map(drop)
+    .unwrap_err()
+}
+
+fn request() -> types::Request {
+    types::Request {
         call_id: "1".to_owned(),
         tool: "test".to_owned(),
         input: "{}".to_owned(),
@@ -87,17 +102,7 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
             roots: Vec::new(),
             extra: None,
         },
-    };
-    instance::run(pre.engine(), setting, async |store| {
-        let plugin = pre.instantiate_async(&mut *store).await?;
-        plugin
-            .toolhost_plugin_tool()
-            .call_call(store, &request)
-            .await
-    })
-    .await
-    .map(drop)
-    .unwrap_err()
+    }
 }
 
 const LOOP: &str = "(loop $l (br $l)) (unreachable)";

@@ -76,6 +76,7 @@ fn mask_error(error: Error) -> Error {
         message: mask_text(error.message),
         recommendations: error.recommendations.into_iter().map(mask_text).collect(),
         cause: error.cause.map(mask_text),
+        details: error.details.map(mask_value),
         ..error
     }
 }

@@ -197,6 +197,7 @@ fn failure(
         recommendations,
         retryable,
         cause,
+        details,
     }: Error,
 ) -> wit::Failure {
     wit::Failure {
@@ -205,6 +206,7 @@ fn failure(
         recommendations,
         retryable,
         cause,
+        details: text(details.as_ref()),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use serde_json::Value;
+
 /// A `Result` with [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -47,6 +49,8 @@ pub struct Error {
     pub retryable: bool,
     /// The cause, for the operator.
     pub cause: Option<String>,
+    /// A JSON object for programs; models do not get it.
+    pub details: Option<Value>,
 }
 
 impl Error {
@@ -59,6 +63,7 @@ impl Error {
             recommendations: Vec::new(),
             retryable: false,
             cause: None,
+            details: None,
         }
     }
 
@@ -117,6 +122,13 @@ impl Error {
     #[must_use]
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// Adds a JSON object for programs, for example `json!({"retry_after_ms": 2000})`.
+    #[must_use]
+    pub fn details(mut self, details: Value) -> Self {
+        self.details = Some(details);
         self
     }
 }
@@ -288,7 +300,8 @@ mod tests {
             .code("offline")
             .recommend("wait")
             .retryable()
-            .cause("timeout");
+            .cause("timeout")
+            .details(serde_json::json!({"retry_after_ms": 2000}));
         expect![[r#"
             Error {
                 kind: Unavailable,
@@ -302,6 +315,11 @@ mod tests {
                 retryable: true,
                 cause: Some(
                     "timeout",
+                ),
+                details: Some(
+                    Object {
+                        "retry_after_ms": Number(2000),
+                    },
                 ),
             }
         "#]]

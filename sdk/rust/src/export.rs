@@ -165,14 +165,14 @@ mod tests {
             "divide",
             r#"{"dividend": 7, "divisor": 0}"#,
             expect![[
-                r#"ToolError::InvalidInput(Failure { code: Some("zero"), message: "division by 0", recommendations: ["another divisor"], retryable: true, cause: None })"#
+                r#"ToolError::InvalidInput(Failure { code: Some("zero"), message: "division by 0", recommendations: ["another divisor"], retryable: true, cause: None, details: None })"#
             ]],
         );
         check(
             "read_nothing",
             "{}",
             expect![[
-                r#"ToolError::NotFound(Failure { code: Some("file_not_found"), message: "no such file or directory", recommendations: [], retryable: false, cause: Some("entity not found") })"#
+                r#"ToolError::NotFound(Failure { code: Some("file_not_found"), message: "no such file or directory", recommendations: [], retryable: false, cause: Some("entity not found"), details: None })"#
             ]],
         );
     }
@@ -183,21 +183,21 @@ mod tests {
             "divide",
             r#"{"dividend": "seven"}"#,
             expect![[
-                r#"ToolError::InvalidInput(Failure { code: Some("invalid_input"), message: "`dividend`: invalid type: string \"seven\", expected i32", recommendations: [], retryable: false, cause: None })"#
+                r#"ToolError::InvalidInput(Failure { code: Some("invalid_input"), message: "`dividend`: invalid type: string \"seven\", expected i32", recommendations: [], retryable: false, cause: None, details: None })"#
             ]],
         );
         check(
             "divide",
             "{",
             expect![[
-                r#"ToolError::InvalidInput(Failure { code: Some("invalid_json"), message: "the input is not JSON: EOF while parsing an object at line 1 column 1", recommendations: [], retryable: false, cause: None })"#
+                r#"ToolError::InvalidInput(Failure { code: Some("invalid_json"), message: "the input is not JSON: EOF while parsing an object at line 1 column 1", recommendations: [], retryable: false, cause: None, details: None })"#
             ]],
         );
         check(
             "divide",
             "null",
             expect![[
-                r#"ToolError::InvalidInput(Failure { code: Some("invalid_input"), message: "the input is not a JSON object", recommendations: [], retryable: false, cause: None })"#
+                r#"ToolError::InvalidInput(Failure { code: Some("invalid_input"), message: "the input is not a JSON object", recommendations: [], retryable: false, cause: None, details: None })"#
             ]],
         );
     }
@@ -208,7 +208,7 @@ mod tests {
             "multiply",
             "{}",
             expect![[
-                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; available: divide, read_nothing", recommendations: [], retryable: false, cause: None })"#
+                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; available: divide, read_nothing", recommendations: [], retryable: false, cause: None, details: None })"#
             ]],
         );
     }

@@ -62,6 +62,8 @@ pub struct Location {
     /// As the input of the tool would name it; relative to `/workspace`.
     pub path: String,
     pub write: bool,
+    /// The line that the call concerns, from 1.
+    pub line: Option<u32>,
 }
 
 impl Location {
@@ -70,6 +72,7 @@ impl Location {
         Self {
             path: path.into(),
             write: false,
+            line: None,
         }
     }
 
@@ -78,6 +81,14 @@ impl Location {
         Self {
             path: path.into(),
             write: true,
+            line: None,
         }
+    }
+
+    /// Names the line that the call concerns, from 1.
+    #[must_use]
+    pub fn at_line(mut self, line: u32) -> Self {
+        self.line = Some(line);
+        self
     }
 }

@@ -125,10 +125,10 @@ impl RunningHost {
                 let registry = self.kernel.registry();
                 let plugin = plugin_name(name);
                 let tools = registry.list().filter(|entry| entry.plugin.name == plugin);
-                let tools = tools.count();
+                let tools = count_tools(tools.count());
                 answer
                     .changes
-                    .push(format!("server {name}: {state}, {tools} tools"));
+                    .push(format!("server {name}: {state}, {tools}"));
             }
         }
     }
@@ -152,7 +152,7 @@ impl RunningHost {
         match servers::discover(Some(discovery), settings.verbose, keep, &self.kernel).await {
             Ok(tools) => answer
                 .changes
-                .push(format!("the discovery command: {tools} tools")),
+                .push(format!("the discovery command: {}", count_tools(tools))),
             Err(reason) => answer.errors.push(reason),
         }
     }
@@ -182,6 +182,10 @@ fn to_answer(changes: Result<PluginChanges, PluginChangeError>) -> ControlAnswer
         },
         Err(error) => ControlAnswer::failed(&error.to_string()),
     }
+}
+
+fn count_tools(number: usize) -> String {
+    format!("{number} tool{}", if number == 1 { "" } else { "s" })
 }
 
 fn report(answer: &ControlAnswer) {

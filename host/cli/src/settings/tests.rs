@@ -418,7 +418,7 @@ fn errors_in_rules_state_their_position() {
         "[policy]\nmode = \"custom\"",
         "",
         &expect_test::expect![
-            "/etc/t.toml: error: mode custom requires a callback or a hook, but none exists; configure one or choose another mode"
+            "/etc/t.toml: error: mode custom requires a hook that decides about calls, but none exists; configure one or choose another mode"
         ],
     );
     check(

@@ -176,7 +176,9 @@ impl Blocks<'_> {
     fn add_targets(&mut self, question: &Question) {
         let subject = &question.subject;
         for path in &subject.paths {
-            self.fact(if path.write { "changes" } else { "reads" }, &path.path);
+            let line = path.line.map(|line| format!(", line {line}"));
+            let value = format!("{}{}", path.path, line.unwrap_or_default());
+            self.fact(if path.write { "changes" } else { "reads" }, value);
         }
         if subject.has_unknown_paths {
             self.fact("paths", "cannot be fully determined; see the input");

@@ -23,6 +23,8 @@ pub struct PathUse {
     /// As written by the caller.
     pub path: String,
     pub write: bool,
+    /// The line that the call concerns, as the tool says. For prompts only.
+    pub line: Option<u32>,
     /// `path` is a host path that the call changed. Otherwise it is a path as the guest or the caller uses it.
     pub on_host: bool,
     /// The call changed it, and it is executable.
@@ -111,6 +113,7 @@ impl Subject {
             .extend(changed.by_ref().take(MAX_CHANGED).map(|path| PathUse {
                 path: path.to_owned(),
                 write: true,
+                line: None,
                 on_host: true,
                 executable: executables.contains(path),
             }));
@@ -131,9 +134,10 @@ impl Subject {
         self.has_unknown_paths |= preview.has_unknown_locations;
         for location in &preview.locations {
             let is_named =
-                |path: &PathUse| path.path == location.path && path.write == location.write;
-            if !self.paths.iter().any(is_named) {
-                self.push_path(&location.path, location.write);
+                |path: &&mut PathUse| path.path == location.path && path.write == location.write;
+            match self.paths.iter_mut().find(|path| is_named(path)) {
+                Some(named) => named.line = location.line,
+                None => self.push_path(&location.path, location.write, location.line),
             }
         }
         self
@@ -175,13 +179,13 @@ impl Subject {
 
     fn add_path(&mut self, item: &Value, write: bool) {
         match item {
-            Value::String(path) => self.push_path(path, write),
+            Value::String(path) => self.push_path(path, write, None),
             // An object is searched as well, but only the tool knows which member is the path.
             _ => self.has_unknown_paths = true,
         }
     }
 
-    fn push_path(&mut self, path: &str, write: bool) {
+    fn push_path(&mut self, path: &str, write: bool, line: Option<u32>) {
         if self.paths.len() == MAX_PATHS {
             self.has_unknown_paths = true;
             return;
@@ -189,6 +193,7 @@ impl Subject {
         self.paths.push(PathUse {
             path: path.to_owned(),
             write,
+            line,
             on_host: false,
             executable: false,
         });

@@ -234,7 +234,7 @@ impl<'a> ProfiledRegistry<'a> {
         // A task is also known by its process, and its output is in a file.
         let by_process = facts["pid"].as_u64().and_then(|pid| {
             let mut input = input.clone();
-            input.remove("task_id");
+            input.shift_remove("task_id");
             input.insert("pid".to_owned(), pid.into());
             self.express_exactly(tool, &input)
         });

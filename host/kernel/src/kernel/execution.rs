@@ -285,6 +285,7 @@ fn failure_outcome(error: &CallError) -> Outcome {
             recommendations: error.recommendations.clone(),
             retryable: error.retryable,
             cause: error.cause.clone(),
+            details: error.details.clone(),
             ..Failure::new(&error.code, &error.message)
         }),
         ..Outcome::text(error.for_model())

@@ -49,6 +49,10 @@ const MAX_ENTRY: usize = 256;
 const EVENT_OVERHEAD: usize = 64;
 /// Maximum size of one recommendation, in bytes.
 const MAX_RECOMMENDATION: usize = 2_000;
+/// Maximum size of the details of one failure, in bytes.
+const MAX_DETAILS: usize = 16 << 10;
+/// Member names of extensible JSON objects with this prefix belong to later versions of the contract.
+const RESERVED_PREFIX: &str = "dev.toolhost/";
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
     toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
@@ -203,8 +207,23 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         sinks: sinks(raw.sinks, &raw.input_schema)?,
         sources: sources(&raw.sources)?,
         examples,
-        extra: raw.extra.map(|text| object("extra", &text)).transpose()?,
+        extra: raw.extra.as_deref().map(extra).transpose()?,
     })
+}
+
+fn extra(text: &str) -> Result<Value, String> {
+    let extra = object("extra", text)?;
+    let mut names = extra
+        .as_object()
+        .into_iter()
+        .flat_map(|members| members.keys());
+    match names.find(|name| name.starts_with(RESERVED_PREFIX)) {
+        Some(name) => Err(format!(
+            "extra has the reserved member `{}`, which this host does not know; use a newer host, or remove it",
+            text::escape_line(name, 80)
+        )),
+        None => Ok(extra),
+    }
 }
 
 fn hooks(names: &[String]) -> Result<ToolHooks, String> {
@@ -378,7 +397,7 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
                 })
             })
             .transpose()?,
-        meta: json("meta", raw.meta)?,
+        meta: json("meta", raw.meta)?.map(without_reserved),
     })
 }
 
@@ -399,7 +418,7 @@ fn outcome_size(raw: &types::Outcome) -> u64 {
             .iter()
             .map(|advice| advice.len() + 24)
             .sum();
-        text(&error.code) + error.message.len() + advice + text(&error.cause)
+        text(&error.code) + error.message.len() + advice + text(&error.cause) + text(&error.details)
     });
     let tail = raw
         .tail
@@ -477,8 +496,9 @@ fn code(raw: &str) -> String {
     }
 }
 
-fn failure(raw: types::Failure) -> Failure {
+fn failure(mut raw: types::Failure) -> Failure {
     Failure {
+        details: details(&mut raw),
         code: raw.code.as_deref().map(code),
         message: raw.message,
         recommendations: raw.recommendations,
@@ -487,8 +507,33 @@ fn failure(raw: types::Failure) -> Failure {
     }
 }
 
+/// The details of a failure. Invalid details must not hide the failure, so they are replaced by a note in its cause.
+fn details(raw: &mut types::Failure) -> Option<Value> {
+    let text = raw.details.take()?;
+    let problem = if text.len() > MAX_DETAILS {
+        format!("{} bytes; the limit is {MAX_DETAILS}", text.len())
+    } else {
+        match exact_integers::parse_exact::<Value>(&text) {
+            Ok(value) if value.is_object() => return Some(without_reserved(value)),
+            Ok(_) => "not a JSON object".to_owned(),
+            Err(error) => format!("not JSON: {error}"),
+        }
+    };
+    let cause = raw.cause.take().map_or(String::new(), |cause| cause + "\n");
+    raw.cause = Some(format!("{cause}the details of the failure are {problem}"));
+    None
+}
+
+/// Removes members that belong to later versions of the contract, so that this host passes on only what it understands.
+fn without_reserved(mut value: Value) -> Value {
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|name, _| !name.starts_with(RESERVED_PREFIX));
+    }
+    value
+}
+
 pub fn error(raw: types::ToolError) -> CallError {
-    let (class, raw) = match raw {
+    let (class, mut raw) = match raw {
         types::ToolError::InvalidInput(failure) => (ErrorClass::InvalidInput, failure),
         types::ToolError::NotFound(failure) => (ErrorClass::NotFound, failure),
         types::ToolError::Denied(failure) => (ErrorClass::Denied, failure),
@@ -500,6 +545,7 @@ pub fn error(raw: types::ToolError) -> CallError {
         types::ToolError::Failed(failure) => (ErrorClass::Failed, failure),
     };
     let mut error = CallError::new(class, text::head(&raw.message, 16 << 10));
+    error.details = details(&mut raw);
     if let Some(code) = raw.code {
         error.code = self::code(&code);
     }
@@ -516,7 +562,54 @@ pub fn error(raw: types::ToolError) -> CallError {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn with_details(details: &str) -> CallError {
+        error(types::ToolError::Unavailable(types::Failure {
+            code: Some("busy".to_owned()),
+            message: "the server is busy".to_owned(),
+            recommendations: Vec::new(),
+            retryable: true,
+            cause: Some("503".to_owned()),
+            details: Some(details.to_owned()),
+        }))
+    }
+
+    #[test]
+    fn details_of_a_failure_are_passed_on_without_reserved_members() {
+        let error = with_details(r#"{"retry_after_ms": 2000, "dev.toolhost/later": 1}"#);
+        assert_eq!(error.details, Some(json!({"retry_after_ms": 2000})));
+        assert_eq!(error.cause.as_deref(), Some("503"));
+    }
+
+    #[test]
+    fn invalid_details_do_not_hide_the_failure() {
+        let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(MAX_DETAILS));
+        for (details, problem) in [
+            ("[1]", "not a JSON object"),
+            ("{", "not JSON"),
+            (long.as_str(), "the limit is 16384"),
+        ] {
+            let error = with_details(details);
+            assert_eq!((error.code.as_str(), error.details), ("busy", None));
+            let cause = error.cause.unwrap();
+            assert!(
+                cause.starts_with("503\nthe details") && cause.contains(problem),
+                "{cause}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_reserved_member_of_a_descriptor_is_refused() {
+        assert_eq!(extra(r#"{"theme": 1}"#), Ok(json!({"theme": 1})));
+        let error = extra(r#"{"dev.toolhost/later": 1}"#).unwrap_err();
+        assert!(error.contains("`dev.toolhost/later`"), "{error}");
+        let reserved = json!({"a": 1, "dev.toolhost/later": 1});
+        assert_eq!(without_reserved(reserved), json!({"a": 1}));
+    }
 
     #[test]
     fn a_hook_that_the_host_does_not_know_is_an_error() {

@@ -107,6 +107,7 @@ impl From<wit::Failure> for Error {
             recommendations: failure.recommendations,
             retryable: failure.retryable,
             cause: failure.cause,
+            details: failure.details.map(value),
         }
     }
 }

@@ -65,10 +65,11 @@ fn expect<T>(result: Result<T>) -> T {
 }
 
 impl From<Location> for wit::Location {
-    fn from(Location { path, write }: Location) -> Self {
+    fn from(Location { path, write, line }: Location) -> Self {
         Self {
             path,
             access: if write { "write" } else { "read" }.to_owned(),
+            line,
         }
     }
 }
@@ -92,7 +93,10 @@ mod tests {
     }
 
     fn logs(_: u32, path: String) -> Vec<Location> {
-        vec![Location::write(format!("{path}.log")), Location::read("in")]
+        vec![
+            Location::write(format!("{path}.log")).at_line(7),
+            Location::read("in"),
+        ]
     }
 
     fn many(lines: u32, _path: String) -> Option<String> {
@@ -174,7 +178,7 @@ mod tests {
         expect![[r#"
             Ok(())
             "Write 7 lines to f"
-            [Location { path: "f.log", access: "write" }, Location { path: "in", access: "read" }]
+            [Location { path: "f.log", access: "write", line: Some(7) }, Location { path: "in", access: "read", line: None }]
             None
             ["7"]
             ["f: Some(\"s\")"]"#]]
@@ -182,7 +186,7 @@ mod tests {
         expect![[r#"
             Ok(())
             "Write 101 lines to f"
-            [Location { path: "f.log", access: "write" }, Location { path: "in", access: "read" }]
+            [Location { path: "f.log", access: "write", line: Some(7) }, Location { path: "in", access: "read", line: None }]
             Some("it is long")
             ["101"]
             ["f: Some(\"s\")"]"#]]

@@ -19,7 +19,7 @@ fn r_444_to_449_keys_of_kode() {
 [pools]
 all = 5
 [permission]
-mode = "default"
+mode = "ask"
 require_approval_tools = ["bash_run"]
 auto_allow_tools = ["fs_read"]
 auto_deny_tools = ["fs_rm"]

@@ -41,14 +41,14 @@ fn an_unknown_mode_is_an_error_with_its_line() {
         FileFormat::Toml,
         "[policy]\nmode = \"fast\"\n",
         &expect![
-            "toolhost.toml:2: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"
+            "toolhost.toml:2: `fast` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom"
         ],
     );
     check_error(
         FileFormat::Yaml,
         "permission:\n  mode: fast\n",
         &expect![
-            "toolhost.yaml:2: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"
+            "toolhost.yaml:2: `fast` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom"
         ],
     );
     check_error(

@@ -202,7 +202,7 @@ fn an_approval_is_valid_only_for_its_tool_session_and_mode() {
         ("", "x/unknown session:s2"),
         ("", "y/unknown session:s1"),
         ("", "x/other session:s1"),
-        ("mode custom\ncallback", "x/unknown session:s1"),
+        ("mode ask", "x/unknown session:s1"),
         ("", "x/unknown session:s1 in:custom"),
         ("ask unknown remember=no", "x/unknown session:s1"),
         ("", "x/unknown session:s1 hook:risk"),
@@ -371,7 +371,7 @@ fn an_approval_round_trips_through_json() {
         the approval cannot be used: unknown field `surprise`, expected one of `id`, `plugin`, `tool`, `digest`, `definition`, `narrowing`, `scope`, `user`, `session`, `mode_min`, `created_ms`, `by`, `expires_ms`, `uses_left`
         the approval cannot be used: unknown field `surprise`, expected one of `commands`, `paths`, `domains`, `input`, `tool`
         the approval cannot be used: unknown variant `forever`, expected one of `once`, `session`, `project`, `user`
-        the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
+        the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom
         the approval cannot be used: `sha256:00` is not a digest
         the approval cannot be used: tool name `Not A Tool` is not valid: a lower-case letter followed by up to 63 lower-case letters, digits or underscores
         the approval cannot be used: its scope is `session` but it names no session

@@ -192,7 +192,7 @@ fn errors_in_a_file_have_line_and_column() {
         rules.toml:2:8: error: `Bash(` is missing its closing `)`
         rules.toml:4:12: error: priority 1000 is not between 0 and 999
         rules.toml:4:12: error: priority -1 is not between 0 and 999
-        rules.toml:4:21: error: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
+        rules.toml:4:21: error: `fast` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom
         rules.toml:4:18: error: safety_checker is not supported; remove it and use a hook to inspect calls
         rules.toml:2:8: error: the matcher of `a` is not a string, number or boolean
         rules.toml:4:1: error: duplicate key

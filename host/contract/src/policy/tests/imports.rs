@@ -159,7 +159,7 @@ fn unknown_keys_are_rejected_by_name() {
     }
     expect![[r#"
         settings.json: error: the configuration is not an object
-        settings.json: error: `mode` is wrong: `sometimes` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
+        settings.json: error: `mode` is wrong: `sometimes` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom
         settings.json: error: `mode` is not a string
         settings.json: error: `autoAlowTools` is not known; did you mean `autoAllowTools`?
         settings.json: error: `autoDenyTools` is not a list of at most 2000 strings
@@ -168,7 +168,7 @@ fn unknown_keys_are_rejected_by_name() {
         settings.json: error: `permission.autoDenyTool` is not known; did you mean `autoDenyTools`?
         settings.json: error: `autoDenyTools` is not a list of at most 2000 strings
         settings.json: error: `permissions.alow` is not known; did you mean `allow`?
-        settings.json: error: `permissions.defaultMode` is wrong: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
+        settings.json: error: `permissions.defaultMode` is wrong: `free` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom
         settings.json: error: `permissions.disableBypassPermissionsMode` can only be `disable`
         settings.json: error: permissions is not an object
         settings.json: error: `skipBashExecPermission` is not a boolean
@@ -369,7 +369,7 @@ fn a_gemini_policy_is_imported_unchanged() {
         p.toml:1:1: error: missing key `priority`
         p.toml:2:1: error: unknown key `toolname`; did you mean `toolName`?
         p.toml:1:1: error: `maybe` is not a decision; write allow, ask or deny
-        p.toml:1:1: error: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
+        p.toml:1:1: error: `fast` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom
         p.toml:1:1: error: safety_checker is not supported; remove it and use a hook to inspect calls
     "#]].assert_eq(&out);
 }

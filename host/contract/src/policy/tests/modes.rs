@@ -50,19 +50,19 @@ fn the_mode_table_matches_the_documentation() {
         out.push('\n');
     }
     expect![[r#"
-                           dont_ask         plan     readonly      default accept_edits         auto         yolo       custom
-        read                   deny        allow        allow        allow        allow        allow        allow          ask
-        pure                   deny        allow        allow        allow        allow        allow        allow          ask
-        write                  deny         deny         deny          ask        allow        allow        allow          ask
-        plan file              deny        allow         deny          ask        allow        allow        allow          ask
-        protected              deny         deny         deny          ask          ask          ask        allow          ask
-        exec                   deny         deny         deny          ask          ask        allow        allow          ask
-        exec reads             deny          ask         deny          ask          ask        allow        allow          ask
-        network                deny          ask          ask          ask          ask        allow        allow          ask
-        interactive            deny        allow        allow        allow        allow        allow        allow          ask
-        other                  deny         deny         deny          ask          ask        allow        allow          ask
-        foreign                deny         deny         deny          ask          ask        allow        allow          ask
-        foreign, reads         deny          ask         deny          ask          ask        allow        allow          ask
+                           dont_ask         plan     readonly          ask      default accept_edits         auto         yolo       custom
+        read                   deny        allow        allow          ask        allow        allow        allow        allow        allow
+        pure                   deny        allow        allow          ask        allow        allow        allow        allow        allow
+        write                  deny         deny         deny          ask          ask        allow        allow        allow        allow
+        plan file              deny        allow         deny          ask          ask        allow        allow        allow        allow
+        protected              deny         deny         deny          ask          ask          ask          ask        allow          ask
+        exec                   deny         deny         deny          ask          ask          ask        allow        allow        allow
+        exec reads             deny          ask         deny          ask          ask          ask        allow        allow        allow
+        network                deny          ask          ask          ask          ask          ask        allow        allow        allow
+        interactive            deny        allow        allow          ask        allow        allow        allow        allow        allow
+        other                  deny         deny         deny          ask          ask          ask        allow        allow        allow
+        foreign                deny         deny         deny          ask          ask          ask        allow        allow        allow
+        foreign, reads         deny          ask         deny          ask          ask          ask        allow        allow        allow
     "#]].assert_eq(&out);
 }
 
@@ -91,7 +91,7 @@ fn a_mode_accepts_the_names_of_every_system_and_no_others() {
     for name in ["", "autoo", "allow", "yolo!", " auto", "auto\u{202e}"] {
         assert!(name.parse::<Mode>().is_err(), "{name}");
     }
-    expect![[r"`yo\u{202e}lo` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"]]
+    expect![[r"`yo\u{202e}lo` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom"]]
         .assert_eq(&"yo\u{202e}lo".parse::<Mode>().unwrap_err().to_string());
 }
 

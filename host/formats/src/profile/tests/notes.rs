@@ -106,17 +106,73 @@ fn check(profile: Profile, expected: Expect) {
 
 #[test]
 fn notes_of_sema_name_its_own_tools() {
-    check(Profile::Sema, expect![[""]]);
+    check(
+        Profile::Sema,
+        expect![[r#"
+        read_file:      1→one
+
+        (showing lines 1-1 of 6; 5 lines left; to go on: Read with file_path "a. b" and offset 2)
+        shell: Started in the background: task job-5 (make)
+        To continue reading: Read {"file_path": "/output/5.log"}.
+        shell: [… 9 characters omitted here (2 lines). All of it: Read {"file_path": "/output/5.log", "offset": 7}]
+        shell: Sandbox: may have blocked this command.
+        To allow more: ask the user to configure the host.
+        glob: a.rs
+
+        [2 files match `*`]
+        [showing 1 from 0; more exist]"#]],
+    );
 }
 
 #[test]
 fn notes_of_gemini_name_its_own_tools() {
-    check(Profile::Gemini, expect![[""]]);
+    check(
+        Profile::Gemini,
+        expect![[r#"
+        read_file:      1→one
+
+        (showing lines 1-1 of 6; 5 lines left; to go on: read_file with file_path "a. b" and start_line 2)
+        shell: Started in the background: task job-5 (make)
+        To continue reading: read_background_output {"pid": 42}.
+        shell: [… 9 characters omitted here (2 lines). All of it: read_file {"file_path": "/output/5.log", "start_line": 7}]
+        shell: Sandbox: may have blocked this command.
+        To allow more: ask the user to configure the host.
+        shell_output: Task job-5 (make): running
+        [… 12 bytes after these: read_file {"file_path": "/output/5.log"}]
+        glob: a.rs
+
+        [2 files match `*`]
+        [showing 1 from 0; more exist]
+        web_fetch: https://a.example/
+        [characters 0 to 10 of 99]
+        enter_plan_mode: plan mode: read what you need, then call exit_plan_mode with the plan."#]],
+    );
 }
 
 #[test]
 fn notes_of_claude_code_name_its_own_tools() {
-    check(Profile::Claude, expect![[""]]);
+    check(
+        Profile::Claude,
+        expect![[r#"
+        read_file:      1→one
+
+        (showing lines 1-1 of 6; 5 lines left; to go on: Read with file_path "a. b" and offset 2)
+        shell: Started in the background: task job-5 (make)
+        To continue reading: BashOutput {"bash_id": "job-5"}. To stop it: KillShell {"shell_id": "job-5"}.
+        shell: [… 9 characters omitted here (2 lines). All of it: Read {"file_path": "/output/5.log", "offset": 7}]
+        shell: Sandbox: may have blocked this command.
+        To allow more: ask the user to configure the host.
+        shell_output: Task job-5 (make): running
+        [… 12 bytes after these: Read {"file_path": "/output/5.log"}]
+        shell_kill: Task job-5 (make): was sent TERM
+        glob: a.rs
+
+        [2 files match `*`]
+        [showing 1 from 0; more exist]
+        web_fetch: https://a.example/
+        [characters 0 to 10 of 99]
+        enter_plan_mode: plan mode: read what you need, then call ExitPlanMode with the plan."#]],
+    );
 }
 
 /// No result of a listed tool names a tool that the model cannot call.

@@ -210,8 +210,8 @@ fn errors(profile: Profile) -> String {
 #[test]
 fn errors_have_the_form_of_the_agent() {
     expect![[r#"
-        (error) {"ok":false,"error":"File not found: a","recommendations":["use `list_directory`"]}
-        (error) {"ok":false,"error":"Tool not found: nothing","recommendations":["check that the tool is registered","check the tools of the agent's template"]}
+        (error) {"ok":false,"error":"File not found: a"}
+        (error) {"ok":false,"error":"Tool not found: nothing","recommendations":["check that the tool is registered","check the tools of the agent's template","did you mean: `fs_read`?"]}
         (error) {"ok":false,"error":"Parameter validation failed: path: is required","recommendations":["check the arguments against the tool's schema","correct them and call again"]}
         (error) {"ok":false,"error":"Permission denied by user"}
         (error) {"ok":false,"error":"Permission denied: Access denied: /etc is outside the allowed paths (/w)"}

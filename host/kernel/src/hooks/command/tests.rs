@@ -116,6 +116,7 @@ async fn h_05_text_from_a_hook_replaces_every_copy_of_the_old_text() {
         recommendations: vec![secret()],
         retryable: true,
         cause: Some(secret()),
+        details: Some(json!({"line": secret()})),
         ..Failure::new("no", secret())
     };
     let outcome = Outcome {

@@ -161,6 +161,7 @@ impl<'a> Members<'a> {
             recommendations: self.all("advice"),
             retryable: false,
             cause: self.one("cause"),
+            details: self.one("details"),
         })
     }
 

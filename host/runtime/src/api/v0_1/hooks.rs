@@ -273,6 +273,7 @@ fn failure_to_wit(failure: &Failure) -> types::Failure {
         recommendations: failure.recommendations.clone(),
         retryable: failure.retryable,
         cause: failure.cause.clone(),
+        details: failure.details.as_ref().map(Value::to_string),
     }
 }
 

@@ -47,15 +47,23 @@ pub fn locations(raw: Vec<RawLocation>) -> Result<Vec<Location>, String> {
             "it named {count} locations; the limit is {MAX_LOCATIONS}"
         ));
     }
-    let locations = raw.into_iter().map(|RawLocation { path, access }| {
+    let locations = raw.into_iter().map(|RawLocation { path, access, line }| {
         if path.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
             return Err(format!(
                 "it named a location that is empty, contains NUL or is longer than {MAX_PATH} bytes"
             ));
         }
         match access.as_str() {
-            "read" => Ok(Location { path, write: false }),
-            "write" => Ok(Location { path, write: true }),
+            "read" => Ok(Location {
+                path,
+                write: false,
+                line,
+            }),
+            "write" => Ok(Location {
+                path,
+                write: true,
+                line,
+            }),
             other => Err(format!(
                 "`{}` is not an access; use read or write",
                 text::escape_line(other, 40)
@@ -123,17 +131,20 @@ mod tests {
         let at = |path: &str, access: &str| RawLocation {
             path: path.to_owned(),
             access: access.to_owned(),
+            line: (access == "write").then_some(3),
         };
         assert_eq!(
             locations(vec![at("a", "read"), at("/etc/passwd", "write")]),
             Ok(vec![
                 Location {
                     path: "a".to_owned(),
-                    write: false
+                    write: false,
+                    line: None
                 },
                 Location {
                     path: "/etc/passwd".to_owned(),
-                    write: true
+                    write: true,
+                    line: Some(3)
                 },
             ])
         );

@@ -79,7 +79,7 @@ fn r_210_every_decision_has_a_keyword() {
         (
             r#"{"result": {"text": "t", "is_error": true, "code": "c"}}"#,
             expect![[
-                r#"Result(Outcome { summary: None, llm: [Text("t")], structured: None, display: None, error: Some(Failure { code: Some("c"), message: "t", recommendations: [], retryable: false, cause: None }), truncated: None, tail: None, meta: None })"#
+                r#"Result(Outcome { summary: None, llm: [Text("t")], structured: None, display: None, error: Some(Failure { code: Some("c"), message: "t", recommendations: [], retryable: false, cause: None, details: None }), truncated: None, tail: None, meta: None })"#
             ]],
         ),
         (
@@ -89,13 +89,13 @@ fn r_210_every_decision_has_a_keyword() {
         (
             r#"{"decision": "allow", "continue": false, "reason": "enough"}"#,
             expect![[
-                r#"Deny { reason: Some("enough"), outcome: Some(Outcome { summary: None, llm: [], structured: None, display: None, error: Some(Failure { code: Some("stop_execution"), message: "enough", recommendations: [], retryable: false, cause: None }), truncated: None, tail: None, meta: None }) }"#
+                r#"Deny { reason: Some("enough"), outcome: Some(Outcome { summary: None, llm: [], structured: None, display: None, error: Some(Failure { code: Some("stop_execution"), message: "enough", recommendations: [], retryable: false, cause: None, details: None }), truncated: None, tail: None, meta: None }) }"#
             ]],
         ),
         (
             r#"{"continue": false}"#,
             expect![[
-                r#"Deny { reason: None, outcome: Some(Outcome { summary: None, llm: [], structured: None, display: None, error: Some(Failure { code: Some("stop_execution"), message: "a hook stopped the agent", recommendations: [], retryable: false, cause: None }), truncated: None, tail: None, meta: None }) }"#
+                r#"Deny { reason: None, outcome: Some(Outcome { summary: None, llm: [], structured: None, display: None, error: Some(Failure { code: Some("stop_execution"), message: "a hook stopped the agent", recommendations: [], retryable: false, cause: None, details: None }), truncated: None, tail: None, meta: None }) }"#
             ]],
         ),
     ]);

@@ -160,7 +160,7 @@ async fn the_user_is_not_asked_about_a_disabled_mode() {
     house
         .check(&[
             ("look", "change yolo x", "! invalid_mode"),
-            // It leaves every decision to a callback, and there is none.
+            // It leaves every decision to hooks, and there is none.
             ("look", "change custom x", "! invalid_mode"),
             ("look", "mode", "default"),
         ])

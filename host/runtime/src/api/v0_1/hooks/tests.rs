@@ -281,6 +281,7 @@ fn an_outcome_round_trips_through_a_hook() {
             recommendations: vec!["again".to_owned()],
             retryable: true,
             cause: Some("moon".to_owned()),
+            details: Some(json!({"orbit": 1})),
             ..Failure::new("code", "it failed")
         }),
         truncated: Some(Truncation {

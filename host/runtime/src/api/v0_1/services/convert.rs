@@ -1,5 +1,6 @@
 //! Conversions from host types to the types of the service interfaces.
 
+use serde_json::Value;
 use toolhost_contract::{BackgroundCall, CallError, ErrorClass, Failure, Outcome, Part};
 
 use super::super::{hooks, types};
@@ -16,6 +17,7 @@ pub(super) fn failure(failure: Failure) -> types::Failure {
         recommendations: failure.recommendations,
         retryable: failure.retryable,
         cause: failure.cause,
+        details: failure.details.as_ref().map(Value::to_string),
     }
 }
 
@@ -74,6 +76,7 @@ pub(super) fn tool_error(error: CallError) -> types::ToolError {
     case(failure(Failure {
         recommendations: error.recommendations,
         retryable: error.retryable,
+        details: error.details,
         ..Failure::new(&error.code, error.message)
     }))
 }
