@@ -179,6 +179,61 @@ async fn invalid_settings_are_reported_immediately() {
     let program = files().allow_program("bash");
     assert!(wrong(program).await.contains("launcher"));
     let host = builder().plugins(root().join("README.md")).build().await;
-    let host = host.unwrap();
-    assert_eq!((host.plugins.len(), host.broken.len()), (0, 1));
+    let loaded = host.unwrap().loaded();
+    assert_eq!((loaded.plugins.len(), loaded.broken.len()), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r_062_r_070_r_071_the_library_lists_tools_by_status_category_and_display_name() {
+    let host = files()
+        .with_settings(|settings| {
+            settings.disabled_tools.insert("delete_file".to_owned());
+        })
+        .build()
+        .await
+        .unwrap();
+    let infos = host.tool_infos();
+    let status = |name: &str| infos.iter().find(|info| info.name == name).unwrap().status;
+    assert_eq!(
+        (status("read_file"), status("delete_file")),
+        ("enable", "disable")
+    );
+    let in_category = host.tools_in_category("file");
+    assert!(
+        in_category
+            .iter()
+            .any(|tool| tool.name.as_str() == "read_file")
+    );
+    assert!(
+        in_category
+            .iter()
+            .all(|tool| tool.name.as_str() != "delete_file")
+    );
+    assert!(host.tools_in_category("network").is_empty());
+    let by_display_name = host.tools_by_display_name();
+    assert_eq!(by_display_name.len(), host.tools().len());
+    host.shut_down().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_of_a_running_host_are_added_and_removed_by_the_library() {
+    let host = files().build().await.unwrap();
+    let data = root().join("plugins/data.wasm");
+    let added = host.add_plugin(&data).await.unwrap();
+    assert_eq!((added.changes.len(), added.failed.len()), (1, 0));
+    let encode = json!({"text": "hi"});
+    let report = host.call("base64_encode", encode.clone()).await;
+    assert!(report.result.is_ok(), "{}", text(&report));
+    assert_eq!(host.loaded().plugins.len(), 2);
+    // The same environment leaves every description as it is.
+    let same = toolhost::describe_environment(Mode::default());
+    assert!(host.refresh_descriptions(same).await.changes.is_empty());
+    host.remove_plugin("data").await.unwrap();
+    assert!(host.call("base64_encode", encode).await.result.is_err());
+    let unknown = host.remove_plugin("data").await.map(|_| ()).unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "no plugin `data` is loaded; loaded plugins: files"
+    );
+    host.shut_down().await.unwrap();
 }

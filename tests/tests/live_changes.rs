@@ -398,11 +398,20 @@ fn r_073_the_discovery_command_runs_again_and_its_tools_replace_the_earlier_ones
     let config = format!("[tools]\ndiscovery_command = {command:?}\ncall_command = \"true\"\n");
     fs::write(env.path("host.toml"), config).unwrap();
     let declare = |names: &[&str]| {
-        let tools = names.iter().map(|name| json!({"name": name, "description": "A tool."}));
-        fs::write(&list, Value::from_iter(tools).to_string()).unwrap();
+        let tools = names
+            .iter()
+            .map(|name| json!({"name": name, "description": "A tool."}));
+        fs::write(&list, tools.collect::<Value>().to_string()).unwrap();
     };
     declare(&["one", "two"]);
-    let approve = ["mcp", "approve", "discovery-command", "--yes", "--config", "host.toml"];
+    let approve = [
+        "mcp",
+        "approve",
+        "discovery-command",
+        "--yes",
+        "--config",
+        "host.toml",
+    ];
     let approved = env.run(&approve);
     assert_eq!(approved.code, Some(0), "{}", approved.stderr);
     let mut server = Server::start_in(env, &[]);

@@ -55,7 +55,7 @@ fn the_tools_of_pegasus_are_these() {
 
 /// A model is charged for the definitions of all tools with every request.
 #[test]
-fn the_definitions_of_shipped_tools_stay_within_36_kib() {
+fn the_definitions_of_shipped_tools_stay_within_37_kib() {
     let plugins = root().join("plugins").display().to_string();
     let args = ["tools", "--cost", "--no-store", "--plugins", &plugins];
     let listed = run(&args);
@@ -69,7 +69,7 @@ fn the_definitions_of_shipped_tools_stay_within_36_kib() {
         panic!("no total: {total}")
     };
     assert!(tools >= 50, "{total}");
-    assert!(bytes <= 36 << 10, "{}", listed.stdout);
+    assert!(bytes <= 37 << 10, "{}", listed.stdout);
 }
 
 /// The other tools stay reachable through `tool_search` and `tool_chain`.

@@ -51,7 +51,7 @@ pub struct CliSettings {
     pub others: UnmappedTools,
     pub mcp: McpSettings,
     /// The command line, to read the configuration again.
-    pub args: HostArgs,
+    pub args: Box<HostArgs>,
 }
 
 /// The environment that settings depend on, injected for tests.
@@ -190,7 +190,7 @@ impl CliSettings {
             mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),
             others: unmapped_tools(args),
-            args: args.clone(),
+            args: Box::new(args.clone()),
         })
     }
 

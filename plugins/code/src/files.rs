@@ -168,19 +168,17 @@ fn target(function: &str, argument: &JsValue, context: &Context) -> JsResult<Tar
         .iter()
         .filter(|root| path.starts_with(&root.path))
         .max_by_key(|root| root.path.len());
-    match root {
-        Some(root) => Ok(Target {
-            path,
-            shown,
-            root: root.clone(),
-        }),
-        None => {
-            let roots = text::list(roots.iter().map(|root| root.path.as_str()), 5);
-            Err(plain_error(&format!(
-                "{function}: {shown} is outside the allowed paths ({roots})"
-            )))
-        }
-    }
+    let Some(root) = root else {
+        let roots = text::list(roots.iter().map(|root| root.path.as_str()), 5);
+        return Err(plain_error(&format!(
+            "{function}: {shown} is outside the allowed paths ({roots})"
+        )));
+    };
+    Ok(Target {
+        path,
+        shown,
+        root: root.clone(),
+    })
 }
 
 /// Resolves `.` and `..` lexically. The parent of `/` is `/`.

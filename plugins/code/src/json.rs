@@ -141,11 +141,6 @@ impl Writer {
                 .refuse(&what, "return a flatter value, or a string")
                 .map(Some);
         }
-        if object.is_callable() {
-            return self
-                .refuse("a function", "call it, and return its result")
-                .map(Some);
-        }
         if self.mode == Mode::Placeholders && object.is::<ErrorObject>() {
             let shown = crate::failure::describe_error(object, context)?;
             return self.charged(shown.len(), Value::String(shown)).map(Some);
@@ -163,13 +158,13 @@ impl Writer {
                 None => self.write(&replaced, context),
             };
         }
-        if let Some((what, advice)) = collection(object) {
-            return self.refuse(what, advice).map(Some);
-        }
         self.members(object, context).map(Some)
     }
 
     fn members(&mut self, object: &JsObject, context: &mut Context) -> Result<Value, Refusal> {
+        if let Some((what, advice)) = without_json(object) {
+            return self.refuse(what, advice);
+        }
         self.charge(2)?;
         self.path.push((object.clone(), String::new()));
         let written = if object.is_array() {
@@ -304,9 +299,11 @@ fn to_number(number: f64) -> Option<Number> {
     }
 }
 
-/// Collections, which `JSON.stringify` writes as `{}`.
-fn collection(object: &JsObject) -> Option<(&'static str, &'static str)> {
-    if object.is::<OrderedMap<JsValue>>() {
+/// Functions, which `JSON.stringify` drops, and collections, which it writes as `{}`; with advice.
+fn without_json(object: &JsObject) -> Option<(&'static str, &'static str)> {
+    if object.is_callable() {
+        Some(("a function", "call it, and return its result"))
+    } else if object.is::<OrderedMap<JsValue>>() {
         Some(("a Map", "convert it with Object.fromEntries(map)"))
     } else if object.is::<OrderedSet>() {
         Some(("a Set", "convert it with Array.from(set)"))

@@ -1,5 +1,6 @@
 //! `code_run`: runs a script and reports its result and its output.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
@@ -34,7 +35,6 @@ pub struct CodeResult {
 /// and `input`.
 #[tool(
     writes,
-    name = "code_try",
     category = "code",
     kind = "other",
     icon = "braces",
@@ -79,10 +79,11 @@ pub fn code_run(
 fn report(ended: Result<Value>, console: &Console) -> Outcome {
     let mut text = console.text().to_owned();
     if console.omitted() > 0 {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "\n[{} bytes of output omitted; print less, or write it to a file with writeFile]\n",
             console.omitted()
-        ));
+        );
     }
     let (result, error) = match ended {
         Ok(result) => (result, None),
@@ -125,9 +126,10 @@ fn push_result(text: &mut String, result: &Value) {
     let kept = &json[..json.floor_char_boundary(room)];
     let left = json.len() - kept.len();
     text.push_str(kept);
-    text.push_str(&format!(
+    let _ = write!(
+        text,
         "\n[{left} bytes of the result omitted; return less, or write it to a file with writeFile]"
-    ));
+    );
 }
 
 #[cfg(test)]

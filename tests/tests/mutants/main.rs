@@ -100,7 +100,8 @@ async fn load_and_call(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, St
     fs::write(&file, bytes).unwrap();
     fs::copy(healthy, folder.path().join("healthy.wasm")).unwrap();
     let (host, _workspace) = load(folder.path(), cache).await;
-    let resolved = match host.broken.iter().find(|broken| broken.path == file) {
+    let loaded = host.loaded();
+    let resolved = match loaded.broken.iter().find(|broken| broken.path == file) {
         Some(broken) => (stage_of(&broken.reason), broken.reason.clone()),
         None => call_all(&host, &file).await,
     };
@@ -128,7 +129,8 @@ fn stage_of(reason: &str) -> Stage {
 }
 
 async fn call_all(host: &Host, file: &Path) -> (Stage, String) {
-    let served = host.plugins.iter().find(|served| served.path == file);
+    let loaded = host.loaded();
+    let served = loaded.plugins.iter().find(|served| served.path == file);
     let served = served.expect("a plugin that is not broken is served");
     let mut resolved = (Stage::CallEnded, String::new());
     for tool in &served.tools {

@@ -22,6 +22,8 @@ mod approve;
 mod edit;
 mod server_state;
 
+use edit::ConfigText;
+
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
     /// List servers with their transport, state and number of tools
@@ -234,38 +236,43 @@ enum Existing {
     Replace,
 }
 
+fn check_existing(settings: &CliSettings, name: &str, existing: Existing) -> Result<(), CliError> {
+    match (existing, find(settings, name)) {
+        (Existing::Refuse, Ok(_)) => Err(CliError::new(
+            Exit::Usage,
+            format!("server `{name}` already exists; change it with `host mcp update {name}`"),
+        )),
+        (Existing::Refuse, Err(_)) | (Existing::Replace, Ok(_)) => Ok(()),
+        (Existing::Replace, Err(unknown)) => Err(unknown),
+    }
+}
+
+/// The text of the configuration file with the new or changed server.
+fn changed_config(
+    before: &ConfigText,
+    args: &AddArgs,
+    existing: Existing,
+) -> Result<String, CliError> {
+    let without = match existing {
+        Existing::Refuse => before.clone(),
+        Existing::Replace => {
+            let without = edit::remove_server(before, &args.name).or_exit(Exit::Config)?;
+            before.with_text(without)
+        }
+    };
+    edit::add_server(&without, args).or_exit(Exit::Config)
+}
+
 fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     let settings = match &args.file.config {
         // A missing file is created.
         Some(file) if !file.exists() => load(&FileArgs { config: None })?,
         _ => load(&args.file)?,
     };
-    let known = find(&settings, &args.name);
-    match existing {
-        Existing::Refuse if known.is_ok() => {
-            return Err(CliError::new(
-                Exit::Usage,
-                format!(
-                    "server `{0}` already exists; change it with `host mcp update {0}`",
-                    args.name
-                ),
-            ));
-        }
-        Existing::Refuse => {}
-        Existing::Replace => {
-            known?;
-        }
-    }
+    check_existing(&settings, &args.name, existing)?;
     let file = config_file(&args.file, &settings)?;
     let before = edit::read(&file).or_exit(Exit::Config)?;
-    let without = match existing {
-        Existing::Refuse => before.clone(),
-        Existing::Replace => {
-            let without = edit::remove_server(&before, &args.name).or_exit(Exit::Config)?;
-            before.with_text(without)
-        }
-    };
-    let after = edit::add_server(&without, args).or_exit(Exit::Config)?;
+    let after = changed_config(&before, args, existing)?;
     // The approval covers the server as every other command reads it. Therefore the file is written first and read
     // back, and restored if the approval is denied.
     edit::write(&file, &after).or_exit(Exit::Config)?;

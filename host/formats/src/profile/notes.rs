@@ -146,6 +146,11 @@ impl<'a> ProfiledRegistry<'a> {
         else {
             return message.to_owned();
         };
+        // Other errors suggest files.
+        let is_tool = |name: &str| self.tool(name.trim_matches('`')).is_some();
+        if !names.split(", ").any(is_tool) {
+            return message.to_owned();
+        }
         let names: Vec<String> = names
             .split(", ")
             .filter_map(|name| {

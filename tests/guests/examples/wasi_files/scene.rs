@@ -159,7 +159,7 @@ impl Describe for DescriptorFlags {
 impl Describe for (Vec<u8>, bool) {
     fn describe(&self) -> String {
         let end = if self.1 { " (end)" } else { "" };
-        format!("{}{end}", self.0.said())
+        format!("{}{end}", self.0.describe())
     }
 }
 

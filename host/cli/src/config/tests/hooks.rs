@@ -38,7 +38,7 @@ ttl = "10s"
                     AfterTool,
                     MessagesChanged,
                 ],
-                who: Command {
+                target: Command {
                     program: "./guard.sh",
                     args: [
                         "-v",
@@ -63,7 +63,7 @@ ttl = "10s"
                     BeforeTool,
                     AfterTool,
                 ],
-                who: Plugin(
+                target: Plugin(
                     PluginName(
                         "hook-truncate",
                     ),
@@ -78,7 +78,7 @@ ttl = "10s"
                     BeforeTool,
                     AfterTool,
                 ],
-                who: ReadCache {
+                target: ReadCache {
                     ttl: Some(
                         10s,
                     ),

@@ -59,6 +59,8 @@ fn decided(imported: Imported, call: &str) -> Decision {
 // R-198, R-444, R-445, R-446, R-447
 #[test]
 fn r_197_kodes_configuration_is_a_mode_and_three_lists() {
+    use Decision::{Allow, Ask, Deny};
+
     let config = json!({
         "mode": "ask",
         "autoDenyTools": ["fs_rm"],
@@ -76,7 +78,6 @@ fn r_197_kodes_configuration_is_a_mode_and_three_lists() {
         core None hidden [] directories [] no_yolo false once_only false
     "#]]
     .assert_eq(&shown(&imported));
-    use Decision::{Allow, Ask, Deny};
     // Kode's `ask` asks about every tool that is on no list, also about one that reads; its `custom` leaves the decision
     // to hooks and allows what they do not decide.
     for (mode, unlisted, unlisted_read) in [

@@ -58,7 +58,7 @@ fn r_124_results_have_the_envelope_of_pegasus() {
         {"toolName":"read_file","success":true,"result":{"content":"x\n","size":2},"startedAt":1000,"completedAt":1250,"durationMs":250.0}
         {"toolName":"todo_write","success":true,"result":"done","startedAt":1000,"completedAt":1250,"durationMs":250.0}
         {"toolName":"shell_exec","success":false,"error":"Tool execution timed out after 250ms","startedAt":1000,"completedAt":1250,"durationMs":250.0}
-        {"verdict":"VERD","toolFailures":[{"toolName":"shell_exec","error":"Tool execution timed out after 250ms","suggestion":"narrow the request, raise the timeout, or run it in the background"}]}
+        {"verdict":"replan","toolFailures":[{"toolName":"shell_exec","error":"Tool execution timed out after 250ms","suggestion":"narrow the request, raise the timeout, or run it in the background"}]}
         {"toolName":"delete_file","success":false,"error":"Permission denied: the user rejected it","durationMs":0.0}
         {"verdict":"replan","toolFailures":[{"toolName":"delete_file","error":"Permission denied: the user rejected it","suggestion":"the user denied the call; find another way"}]}"#]]
     .assert_eq(&shown.join("\n"));
