@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Longer than any answer takes, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A host with a plugin directory of its own, driven over MCP.
+/// A host with its own plugin directory, controlled over MCP.
 struct Server {
     env: TestEnv,
     child: Child,

@@ -71,7 +71,7 @@ impl<'text> Code<'text> {
 
 /// A reader of a script that fails when the parser is deep in its recursion.
 ///
-/// The parser has no limit of its own, but it reads the script while it recurses.
+/// The parser has no limit, but it reads the script while it recurses.
 pub struct Guarded<'text> {
     rest: &'text [u8],
     /// Address of a local variable at the start.

@@ -43,7 +43,7 @@ pub enum MutationKind {
     /// `find` and `replace` are expressions of one type, or `find` is a statement. A variable of the environment
     /// selects the mutation at run time, so that one build has all mutations of this kind.
     Switched,
-    /// Any text, such as a constant. Needs a build of its own (`alone = true`).
+    /// Any text, such as a constant. Is compiled in a separate build (`alone = true`).
     Alone,
 }
 
