@@ -213,7 +213,7 @@ impl Kernel {
     }
 
     /// Replaces all hooks. A call keeps the hooks that were set when its tool was found, so the hooks of a plugin have to
-    /// be set before the plugin is registered.
+    /// be set before the plugin is registered, and removed after it is unregistered.
     pub fn set_hooks(&self, hooks: Vec<HookEntry>) {
         let hooks = Arc::new(Hooks::new(hooks));
         *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
@@ -221,6 +221,18 @@ impl Kernel {
 
     fn hooks(&self) -> Arc<Hooks> {
         Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns a registry with hooks that guard all of its tools. The hooks of a plugin are set before its tools are
+    /// registered and removed after them, so hooks that were read while the registry stayed the same include them.
+    fn registry_and_hooks(&self) -> (Arc<RegistrySnapshot>, Arc<Hooks>) {
+        loop {
+            let registry = self.registry();
+            let hooks = self.hooks();
+            if Arc::ptr_eq(&registry, &self.registry()) {
+                return (registry, hooks);
+            }
+        }
     }
 
     /// Creates a kernel without a store and without hooks.
@@ -396,7 +408,8 @@ impl Kernel {
     }
 
     fn find_tool(&self, run: &mut RunningCall<'_>) -> Result<Arc<ToolEntry>, Refusal> {
-        let registry = self.registry();
+        let (registry, hooks) = self.registry_and_hooks();
+        run.hooks = hooks;
         let name = &run.journal.record().name;
         let Some(entry) = registry.route(name, &run.caller, &run.id) else {
             let error = CallError::new(
@@ -405,8 +418,6 @@ impl Kernel {
             );
             return Err(error.recommend("list the tools to see the names").into());
         };
-        // Read after the registry: a plugin's hooks are set before its tools are registered.
-        run.hooks = self.hooks();
         run.report.tool = Some(entry.name.clone());
         if !entry.enabled {
             let remedy = format!(

@@ -300,7 +300,8 @@ impl PreparedHost {
             }
         }
         // Before the first tool is registered, because plugins can be hooks and no call may run without hooks.
-        let mut missing = loader.set_hooks(&self.kernel, &self.settings, granted.iter());
+        let (hooks, mut missing) = loader.create_hooks(&self.settings, granted.iter());
+        self.kernel.set_hooks(hooks);
         for one in granted {
             let path = one.served.path.clone();
             match register(&self.kernel, one) {
@@ -317,7 +318,9 @@ impl PreparedHost {
         missing.extend(self.kernel.registry().ab_test_problems().iter().cloned());
         Ok(Host {
             kernel: self.kernel,
-            loaded: RwLock::new(Arc::new(loader.list(broken))),
+            loaded: RwLock::new(Arc::new(
+                loader.list(broken.into_iter().map(Arc::new).collect()),
+            )),
             loader: tokio::sync::Mutex::new(loader),
             missing,
             settings: self.settings,

@@ -115,13 +115,12 @@ impl PluginLoader {
         )
     }
 
-    /// Sets the hooks of the kernel. Returns errors about hooks that cannot be created.
-    pub fn set_hooks<'a>(
+    /// Creates the hooks for these plugins. Also returns errors about hooks that cannot be created.
+    pub fn create_hooks<'a>(
         &self,
-        kernel: &Kernel,
         settings: &Settings,
         plugins: impl Iterator<Item = &'a PluginWithGrants>,
-    ) -> Vec<String> {
+    ) -> (Vec<HookEntry>, Vec<String>) {
         let plugins: Vec<_> = plugins
             .map(|one| hooks::LoadedPlugin {
                 name: one.info.name.clone(),
@@ -129,19 +128,16 @@ impl PluginLoader {
             })
             .collect();
         let (entries, missing) = hooks::create_hooks(&settings.hooks, &plugins);
-        kernel.set_hooks(self.hooks.iter().cloned().chain(entries).collect());
-        missing
+        let entries = self.hooks.iter().cloned().chain(entries);
+        (entries.collect(), missing)
     }
 
-    pub fn list(&self, broken: Vec<BrokenPlugin>) -> LoadedPlugins {
+    pub fn list(&self, broken: Vec<Arc<BrokenPlugin>>) -> LoadedPlugins {
+        let plugins = self.plugins.iter();
         LoadedPlugins {
-            plugins: self.served().collect(),
-            broken: broken.into_iter().map(Arc::new).collect(),
+            plugins: plugins.map(|one| Arc::new(one.served.clone())).collect(),
+            broken,
         }
-    }
-
-    fn served(&self) -> impl Iterator<Item = Arc<ServedPlugin>> {
-        self.plugins.iter().map(|one| Arc::new(one.served.clone()))
     }
 
     /// Loads one file in place of the plugin that was loaded from it. Returns `None` if nothing changed, or if the file
@@ -176,12 +172,15 @@ impl PluginLoader {
         let others = self.plugins.iter().enumerate();
         let others = others.filter(|(position, _)| Some(*position) != old);
         let others = others.map(|(_, one)| one);
+        let (hooks, missing) = self.create_hooks(settings, others.chain([&new]));
+        if !missing.is_empty() {
+            return Err(missing.join("; "));
+        }
         // Before the tools are registered, because no call may run without the hooks of its plugin.
-        let missing = self.set_hooks(kernel, settings, others.chain([&new]));
-        let registered = match (missing.is_empty(), old) {
-            (false, _) => Err(missing.join("; ")),
-            (true, None) => register(kernel, new),
-            (true, Some(old)) => {
+        kernel.set_hooks(hooks);
+        let registered = match old {
+            None => register(kernel, new),
+            Some(old) => {
                 let (info, plugin) = (new.info.clone(), Arc::<Plugin>::clone(&new.plugin));
                 let names = kernel.replace(&self.plugins[old].info, info, plugin);
                 names.map_err(|error| error.to_string()).map(|names| {
@@ -193,7 +192,8 @@ impl PluginLoader {
         let new = match registered {
             Ok(new) => new,
             Err(reason) => {
-                self.set_hooks(kernel, settings, self.plugins.iter());
+                let (hooks, _) = self.create_hooks(settings, self.plugins.iter());
+                kernel.set_hooks(hooks);
                 return Err(reason);
             }
         };
@@ -222,7 +222,8 @@ impl PluginLoader {
         }
         // After the tools are gone, because no call may run without the hooks of its plugin.
         if !removed.is_empty() {
-            self.set_hooks(kernel, settings, self.plugins.iter());
+            let (hooks, _) = self.create_hooks(settings, self.plugins.iter());
+            kernel.set_hooks(hooks);
         }
         let removed = removed.into_iter().map(|one| PluginChange {
             kind: ChangeKind::Removed,
@@ -256,8 +257,10 @@ impl Host {
         }
         let mut loader = self.loader.lock().await;
         let mut changes = PluginChanges::default();
+        let mut broken = self.loaded().broken.clone();
         match load_current(&mut loader, self, &path).await {
             Ok(change) => {
+                broken.retain(|broken| broken.path != path);
                 loader.removed.remove(&path);
                 let (in_directory, _) = find_plugin_files(&self.settings.plugins);
                 if !in_directory.contains(&path) && !loader.added.contains(&path) {
@@ -270,7 +273,6 @@ impl Host {
                 changes.failed.push(broken);
             }
         }
-        let broken = self.loaded().broken.clone();
         self.set_loaded(&loader, broken);
         Ok(changes)
     }
@@ -382,8 +384,7 @@ impl Host {
     }
 
     fn set_loaded(&self, loader: &PluginLoader, broken: Vec<Arc<BrokenPlugin>>) {
-        let plugins = loader.served().collect();
-        let loaded = Arc::new(LoadedPlugins { plugins, broken });
+        let loaded = Arc::new(loader.list(broken));
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
     }
 
