@@ -5,7 +5,7 @@
 //! starts cannot control the host even if it reaches the socket.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use toolhost_contract::text;
 use toolhost_hostfiles::{create_private_dir_all, read_regular};
@@ -23,13 +23,14 @@ use toolhost_kernel::id;
 
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::RunningHost;
+use crate::settings::CliSettings;
 use crate::terminal::note;
 
 /// Directory of the sockets in the state directory.
 const DIRECTORY: &str = "hosts";
 /// Maximum length of a request, an answer and a description in bytes.
 const MAX_LINE: u64 = 1 << 20;
-/// Time that a client has to send its request.
+/// Time that a client has to send its request, and to read the answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a client waits for the answer, because a plugin may have to be compiled.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -111,7 +112,7 @@ impl ControlSocket {
         let description = HostDescription {
             pid,
             directory: std::env::current_dir()?,
-            config: host.settings.core.config_file.clone(),
+            config: config_file(&host.settings),
             token: format!("{}{}", id::random(), id::random()),
             socket: socket.clone(),
         };
@@ -135,6 +136,13 @@ impl Drop for ControlSocket {
     }
 }
 
+/// The configuration file that a reload reads: the one of the start, or the path where `host mcp add` would create it.
+pub fn config_file(settings: &CliSettings) -> Option<PathBuf> {
+    let core = &settings.core;
+    let file = core.config_file.clone();
+    file.or_else(|| core.host_paths.config_file())
+}
+
 fn write_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     OpenOptions::new()
@@ -148,14 +156,17 @@ fn write_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 async fn accept(listener: UnixListener, host: Arc<RunningHost>, token: String) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let token: Arc<str> = token.into();
+    // Requests end with this task, before the host shuts down.
+    let mut requests = JoinSet::new();
     loop {
+        while requests.try_join_next().is_some() {}
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             return;
         };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (host, token) = (Arc::clone(&host), Arc::clone(&token));
-                tokio::spawn(async move {
+                requests.spawn(async move {
                     let _slot = slot;
                     // A client that went away gets no answer.
                     let _ = answer(stream, &host, &token).await;
@@ -182,7 +193,7 @@ async fn answer(mut stream: UnixStream, host: &RunningHost, token: &str) -> std:
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
-    writer.write_all(&line).await?;
+    timeout(REQUEST_TIMEOUT, writer.write_all(&line)).await??;
     writer.shutdown().await
 }
 
@@ -211,12 +222,20 @@ pub fn running_hosts(state: Option<&Path>) -> Vec<HostDescription> {
         .filter_map(|path| {
             let bytes = read_regular(&path, MAX_LINE).ok()?;
             let host: HostDescription = serde_json::from_slice(&bytes).ok()?;
-            if BlockingStream::connect(&host.socket).is_ok() {
-                return Some(host);
+            match BlockingStream::connect(&host.socket) {
+                // The process has ended without removing its files.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::ConnectionRefused | ErrorKind::NotFound
+                    ) =>
+                {
+                    let _ = fs::remove_file(&path);
+                    let _ = fs::remove_file(&host.socket);
+                    None
+                }
+                Ok(_) | Err(_) => Some(host),
             }
-            let _ = fs::remove_file(&path);
-            let _ = fs::remove_file(&host.socket);
-            None
         })
         .collect();
     hosts.sort_by_key(|host| host.pid);

@@ -286,11 +286,15 @@ impl RunningHost {
         let kernel = Arc::clone(&self.kernel);
         let readiness = self.readiness.clone();
         let settling = tokio::spawn(async move {
-            let discovered = servers::discover(discovery.as_ref(), verbose, &keep, &kernel);
-            let (discovered, ()) = tokio::join!(discovered, servers::wait_until_started(&started));
-            if let Err(reason) = discovered {
-                note(&format!("error: {reason}"));
-            }
+            let discovered = async {
+                let Some(discovery) = &discovery else {
+                    return;
+                };
+                if let Err(reason) = servers::discover(discovery, verbose, &keep, &kernel).await {
+                    note(&format!("error: {reason}"));
+                }
+            };
+            tokio::join!(discovered, servers::wait_until_started(&started));
             readiness.send_replace(Readiness::Settled);
         });
         *self
@@ -306,7 +310,7 @@ impl RunningHost {
                 verbose: self.settings.verbose,
                 limiter: MessageLimiter::default(),
             };
-            Arc::new(move |shared: &_, news| registrar.on_event(shared, news))
+            Arc::new(move |shared: &_, event| registrar.on_event(shared, event))
         };
         Arc::clone(self.on_server_event.get_or_init(create))
     }

@@ -93,7 +93,7 @@ async fn follow_date(host: Arc<RunningHost>) {
         let now = environment();
         if now != last {
             last.clone_from(&now);
-            host.loaded.refresh_descriptions(now).await;
+            host.refresh_descriptions(now).await;
         }
     }
 }

@@ -176,7 +176,7 @@ pub const MAX_HOOKED_CALLS: usize = 8;
 /// All hooks of a kernel, in order.
 pub struct Hooks {
     entries: Vec<HookEntry>,
-    slots: UserSlots,
+    slots: Arc<UserSlots>,
 }
 
 /// [`MAX_HOOKED_CALLS`] slots for each user, so that slow hooks of one user do not delay the calls of others.
@@ -201,7 +201,15 @@ impl Hooks {
     pub fn new(entries: Vec<HookEntry>) -> Self {
         Self {
             entries,
-            slots: UserSlots::default(),
+            slots: Arc::default(),
+        }
+    }
+
+    /// Other hooks with the same limit of concurrent calls.
+    pub(crate) fn with_entries(&self, entries: Vec<HookEntry>) -> Self {
+        Self {
+            entries,
+            slots: Arc::clone(&self.slots),
         }
     }
 

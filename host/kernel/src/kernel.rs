@@ -215,8 +215,8 @@ impl Kernel {
     /// Replaces all hooks. A call keeps the hooks that were set when its tool was found, so the hooks of a plugin have to
     /// be set before the plugin is registered, and removed after it is unregistered.
     pub fn set_hooks(&self, hooks: Vec<HookEntry>) {
-        let hooks = Arc::new(Hooks::new(hooks));
-        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
+        let mut current = self.hooks.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(current.with_entries(hooks));
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -204,19 +204,9 @@ impl ScopeOpener {
             path: path.to_owned(),
             protection: Protection::Hidden,
         }));
-        let lists = settings
-            .per_plugin
-            .values()
-            .filter_map(|own| own.paths.as_ref());
-        let writable = std::iter::once(&settings.paths)
-            .chain(lists)
-            .flatten()
-            .filter(|path| path.access == Access::ReadWrite)
-            .map(|path| path.host.clone())
-            .collect();
         let mut granter = Self {
             protected,
-            writable,
+            writable: writable_paths(settings).collect(),
             opened: Vec::new(),
         };
         granter.scope(&settings.paths)?;
@@ -274,6 +264,17 @@ fn with_syntax_hint(error: &ScopeError) -> anyhow::Error {
         _ => String::new(),
     };
     anyhow::anyhow!("{error}{hint}")
+}
+
+/// Paths that any list grants for writing.
+pub fn writable_paths(settings: &Settings) -> impl Iterator<Item = PathBuf> {
+    let lists = settings.per_plugin.values();
+    let lists = lists.filter_map(|own| own.paths.as_ref());
+    std::iter::once(&settings.paths)
+        .chain(lists)
+        .flatten()
+        .filter(|path| path.access == Access::ReadWrite)
+        .map(|path| path.host.clone())
 }
 
 /// Paths that are never granted. A tool with write access to them could extend its own permissions.

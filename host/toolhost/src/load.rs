@@ -386,10 +386,7 @@ async fn load_all(
 ) -> Vec<LoadResult> {
     let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_LOADS));
     let mut tasks = JoinSet::new();
-    // Small files first: their tools should not wait while a large component is compiled.
-    let mut queue: Vec<(usize, PathBuf)> = files.iter().cloned().enumerate().collect();
-    queue.sort_by_key(|(_, path)| path.metadata().map_or(0, |metadata| metadata.len()));
-    for (index, path) in queue {
+    for (index, path) in files.iter().cloned().enumerate() {
         let (runtime, turns) = (runtime.clone(), Arc::clone(&turns));
         tasks.spawn(async move {
             let _turn = turns.acquire().await;

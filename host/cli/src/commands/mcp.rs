@@ -10,7 +10,7 @@ use toolhost_contract::units::parse_duration;
 use toolhost_mcp_client::{LoginPage, ServerConfig};
 
 use crate::commands::plugins::print_answer;
-use crate::control::{ControlRequest, running_hosts};
+use crate::control::{self, ControlAnswer, ControlRequest, running_hosts};
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::host_args::HostArgs;
 use crate::load::servers::{self, ServerStorage};
@@ -218,8 +218,7 @@ fn find<'a>(settings: &'a CliSettings, name: &str) -> Result<&'a ServerSettings,
 fn config_file(args: &FileArgs, settings: &CliSettings) -> Result<PathBuf, CliError> {
     args.config
         .clone()
-        .or_else(|| settings.core.config_file.clone())
-        .or_else(|| settings.core.host_paths.config_file())
+        .or_else(|| control::config_file(settings))
         .ok_or_else(|| {
             CliError::new(
                 Exit::Usage,
@@ -295,9 +294,12 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
         config.description().replace('\n', "\n  ")
     ));
     let keep = ServerStorage::from_settings(&settings);
-    // An approval can remain from a server that was removed from the file by hand.
-    keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
-    match confirm_unless("allow it to run?", args.yes) {
+    let allowed = confirm_unless("allow it to run?", args.yes);
+    if allowed != Some(false) {
+        // An approval can remain from a server that was removed from the file by hand.
+        keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
+    }
+    match allowed {
         Some(true) => keep
             .approvals
             .approve(&args.name, config.digest())
@@ -347,7 +349,9 @@ fn refresh() -> Result<Exit, CliError> {
     }
     let mut exit = Exit::Ok;
     for host in hosts {
-        let answer = host.send(ControlRequest::ReloadServers)?;
+        let answer = host
+            .send(ControlRequest::ReloadServers)
+            .unwrap_or_else(|CliError { error, .. }| ControlAnswer::failed(&format!("{error:#}")));
         if print_answer(&answer)? != Exit::Ok {
             exit = Exit::ToolFailed;
         }
@@ -359,7 +363,7 @@ fn refresh() -> Result<Exit, CliError> {
 fn reload_running_hosts(settings: &CliSettings) {
     let state = settings.core.host_paths.state.as_deref();
     for host in running_hosts(state) {
-        if host.config != settings.core.config_file {
+        if host.config != control::config_file(settings) {
             continue;
         }
         let pid = host.pid;

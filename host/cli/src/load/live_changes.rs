@@ -1,6 +1,7 @@
 //! Changes of a running host: its plugins, the servers of its configuration, and discovered tools.
 
-use std::sync::PoisonError;
+use std::path::PathBuf;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use toolhost::{PluginChangeError, PluginChanges};
 use toolhost_contract::text;
@@ -10,7 +11,7 @@ use super::servers::{ConfiguredServer, ServerStorage};
 use super::{RunningHost, describe_broken, servers};
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::exit::CliError;
-use crate::settings::{CliSettings, DiscoverySettings, ServerSettings, server_programs};
+use crate::settings::{CliSettings, DiscoverySettings, server_programs};
 use crate::terminal::note;
 
 impl RunningHost {
@@ -44,9 +45,17 @@ impl RunningHost {
         report(&to_answer(Ok(changes)));
     }
 
+    /// Gets the descriptions of all tools again after a change of the environment.
+    pub async fn refresh_descriptions(&self, environment: Vec<(String, String)>) {
+        let changes = self.loaded.refresh_descriptions(environment).await;
+        report(&to_answer(Ok(changes)));
+    }
+
     /// Reads the servers of the configuration again: stops those that were removed or changed, starts the others, and
     /// runs the discovery command again.
     async fn reload_servers(&self) -> ControlAnswer {
+        // The discovery of the start must not overwrite the result of this one.
+        self.wait_for_servers().await;
         let _reloading = self.reloading.lock().await;
         let settings = match CliSettings::load(&self.settings.args) {
             Ok(settings) => settings,
@@ -72,13 +81,15 @@ impl RunningHost {
             if current.contains(&server.name) {
                 continue;
             }
-            if let Err(reason) = self.refuse_writable_programs(server) {
+            let programs = server_programs(std::slice::from_ref(server), None);
+            let whose = format!("server `{}`", server.name);
+            if let Err(reason) = self.refuse_writable_programs(&whose, &programs) {
                 answer.errors.push(reason);
                 continue;
             }
             let server = ConfiguredServer::start(server, &settings, &keep, &self.on_server_event());
             if let servers::ServerStatus::Started(running) = &server.status {
-                started.push(std::sync::Arc::clone(running.shared()));
+                started.push(Arc::clone(running.shared()));
             }
             self.lock_servers().configured.push(server);
         }
@@ -107,7 +118,7 @@ impl RunningHost {
         (names.map(|server| server.name.clone()).collect(), ended)
     }
 
-    fn lock_servers(&self) -> std::sync::MutexGuard<'_, servers::Servers> {
+    fn lock_servers(&self) -> MutexGuard<'_, servers::Servers> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +160,13 @@ impl RunningHost {
             }
             return;
         };
-        match servers::discover(Some(discovery), settings.verbose, keep, &self.kernel).await {
+        let programs = server_programs(&[], Some(discovery));
+        if let Err(reason) = self.refuse_writable_programs("the discovery command", &programs) {
+            self.kernel.unregister(&plugin);
+            answer.errors.push(reason);
+            return;
+        }
+        match servers::discover(discovery, settings.verbose, keep, &self.kernel).await {
             Ok(tools) => answer
                 .changes
                 .push(format!("the discovery command: {}", count_tools(tools))),
@@ -157,14 +174,12 @@ impl RunningHost {
         }
     }
 
-    /// Refuses a server whose program a tool could replace. At the start such files are made read-only for tools.
-    fn refuse_writable_programs(&self, server: &ServerSettings) -> Result<(), String> {
-        let programs = server_programs(std::slice::from_ref(server), None);
+    /// Refuses programs that a tool could replace. At the start such files are made read-only for tools.
+    fn refuse_writable_programs(&self, whose: &str, programs: &[PathBuf]) -> Result<(), String> {
         let writable = programs.iter().find(|path| self.loaded.is_writable(path));
         writable.map_or(Ok(()), |path| {
             Err(format!(
-                "server `{}`: {} is in a directory that tools can write to; restart the host, which protects the file",
-                server.name,
+                "{whose}: {} is in a directory that tools can write to; restart the host, which protects the file",
                 text::escape_line(&path.to_string_lossy(), 400)
             ))
         })

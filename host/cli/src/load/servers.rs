@@ -348,16 +348,13 @@ impl Registrar {
 }
 
 /// Runs the discovery command if it is approved, and registers the tools that it prints in place of those that it printed
-/// before. Returns their number; 0 without a command.
+/// before. Returns their number.
 pub async fn discover(
-    wanted: Option<&DiscoverySettings>,
+    wanted: &DiscoverySettings,
     verbose: bool,
     keep: &ServerStorage,
     kernel: &Kernel,
 ) -> Result<usize, String> {
-    let Some(wanted) = wanted else {
-        return Ok(0);
-    };
     let name = DiscoverySettings::NAME;
     let plugin = plugin_name(DiscoverySettings::PLUGIN);
     let context = discovery_context();

@@ -61,9 +61,9 @@ impl Kernel {
     ) -> Result<Vec<ToolName>, RegisterError> {
         let prepared = register::prepare(&self.settings, plugin, &backend)?;
         let mut warnings = Vec::new();
-        let names = self.change(|draft| draft.replace_plugin(old, prepared, &mut warnings));
+        let names = self.try_change(|draft| draft.replace_plugin(old, prepared, &mut warnings))?;
         self.add_warnings(warnings);
-        names
+        Ok(names)
     }
 
     /// Removes the tools of one version of a plugin. Running calls continue. Returns whether it was registered.
@@ -99,17 +99,27 @@ impl Kernel {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Draft) -> T) -> T {
+        let changed: Result<T, std::convert::Infallible> =
+            self.try_change(|draft| Ok(change(draft)));
+        match changed {
+            Ok(result) => result,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Makes the draft the next registry, unless the change fails.
+    fn try_change<T, E>(&self, change: impl FnOnce(&mut Draft) -> Result<T, E>) -> Result<T, E> {
         let mut registry = self
             .registry
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let mut draft = Draft::from(&registry, &self.settings);
-        let result = change(&mut draft);
+        let result = change(&mut draft)?;
         *registry = Arc::new(draft.finish());
         drop(registry);
         self.registry_changed.send_replace(());
         self.journal
             .publish(&Arc::default(), EventKind::RegistryChanged);
-        result
+        Ok(result)
     }
 }

@@ -97,26 +97,33 @@ impl<'a> Draft<'a> {
         for mut entry in entries {
             self.drop_taken_keys(&mut entry, warnings);
             // By the final name, because a qualified tool is not the one that the operator listed.
-            entry.enabled &= self.is_chosen(&entry);
+            entry.enabled &= is_chosen(self.settings, &entry);
             self.put(Arc::new(entry));
         }
         Ok(names)
     }
 
-    /// Adds the tools of a plugin in place of those of `old`. Unchanged on error.
+    /// Adds the tools of a plugin in place of those of `old`. On error the draft has to be discarded.
     pub(crate) fn replace_plugin(
         &mut self,
         old: &PluginInfo,
-        prepared: PreparedPlugin,
+        mut prepared: PreparedPlugin,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<ToolName>, RegisterError> {
-        let before = (self.slots.clone(), self.owners.clone());
-        self.remove_version(old);
-        let names = self.add_plugin(prepared, warnings);
-        if names.is_err() {
-            (self.slots, self.owners) = before;
+        let known = self.entries().filter(|entry| is_version(entry, old));
+        let known: Vec<Arc<ToolEntry>> = known.cloned().collect();
+        for entry in &mut prepared.entries {
+            // Serial calls of both versions still run one after the other, and a disabled tool stays disabled.
+            if let Some(any) = known.first() {
+                entry.lane = Arc::clone(&any.lane);
+            }
+            let same = known
+                .iter()
+                .find(|known| known.tool.name == entry.tool.name);
+            entry.enabled &= same.is_none_or(|same| same.enabled);
         }
-        names
+        self.remove_version(old);
+        self.add_plugin(prepared, warnings)
     }
 
     /// Returns the slots of other versions of the plugin, keyed by the names that the tools declare.
@@ -210,7 +217,10 @@ impl<'a> Draft<'a> {
             if !owner.keys.iter().any(|key| key == name) {
                 continue;
             }
-            Arc::make_mut(owner).keys.retain(|key| key != name);
+            let owner = Arc::make_mut(owner);
+            owner.keys.retain(|key| key != name);
+            // The lists may have selected it by this alias.
+            owner.enabled &= is_chosen(self.settings, owner);
             warnings.push(format!(
                 "`{name}` is now a tool of plugin `{}` and no longer an alias of `{}` of plugin `{}`",
                 entry.plugin.name, owner.name, owner.plugin.name
@@ -236,15 +246,6 @@ impl<'a> Draft<'a> {
             ));
             false
         });
-    }
-
-    /// Whether the operator's lists of tools contain the entry.
-    fn is_chosen(&self, entry: &ToolEntry) -> bool {
-        let mut lists = self.settings.only_tools.iter();
-        lists.all(|list| {
-            let mut names = list.iter();
-            names.any(|word| selects(word, &entry.name, &entry.keys, &entry.version))
-        })
     }
 
     /// Warns that the version that serves a name depends on the installed files, unless the operator has chosen one.
@@ -324,6 +325,15 @@ impl<'a> Draft<'a> {
             .or_default()
             .push(entry);
     }
+}
+
+/// Whether the operator's lists of tools contain the entry.
+fn is_chosen(settings: &KernelSettings, entry: &ToolEntry) -> bool {
+    let mut lists = settings.only_tools.iter();
+    lists.all(|list| {
+        let mut names = list.iter();
+        names.any(|name| selects(name, &entry.name, &entry.keys, &entry.version))
+    })
 }
 
 fn is_version(entry: &ToolEntry, plugin: &PluginInfo) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use toolhost_contract::{Access, PluginName, ToolName, text};
+use toolhost_contract::{PluginName, ToolName, text};
 use toolhost_kernel::Kernel;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_runtime::{Loaded, Plugin, Runtime, Staging};
@@ -15,7 +15,7 @@ use toolhost_runtime::{Loaded, Plugin, Runtime, Staging};
 use super::granted_plugin::{PluginWithGrants, ServedPlugin, grant};
 use super::plugin_files::{BrokenPlugin, find_plugin_files};
 use super::{Host, load_all, register};
-use crate::grants::ScopeOpener;
+use crate::grants::{ScopeOpener, protected_paths, writable_paths};
 use crate::hooks;
 use crate::host_resources::HostResources;
 use crate::settings::{HookKind, Settings};
@@ -169,14 +169,17 @@ impl PluginLoader {
         {
             return Ok(None);
         }
-        let others = self.plugins.iter().enumerate();
-        let others = others.filter(|(position, _)| Some(*position) != old);
-        let others = others.map(|(_, one)| one);
-        let (hooks, missing) = self.create_hooks(settings, others.chain([&new]));
+        let mut next: Vec<&PluginWithGrants> = self.plugins.iter().collect();
+        match old {
+            Some(old) => next[old] = &new,
+            None => next.push(&new),
+        }
+        let (_, missing) = self.create_hooks(settings, next.into_iter());
         if !missing.is_empty() {
             return Err(missing.join("; "));
         }
-        // Before the tools are registered, because no call may run without the hooks of its plugin.
+        // Until the replacement is complete, the hooks of both versions apply.
+        let (hooks, _) = self.create_hooks(settings, self.plugins.iter().chain([&new]));
         kernel.set_hooks(hooks);
         let registered = match old {
             None => register(kernel, new),
@@ -189,23 +192,20 @@ impl PluginLoader {
                 })
             }
         };
-        let new = match registered {
-            Ok(new) => new,
-            Err(reason) => {
-                let (hooks, _) = self.create_hooks(settings, self.plugins.iter());
-                kernel.set_hooks(hooks);
-                return Err(reason);
-            }
-        };
-        let plugin = Arc::new(new.served.clone());
-        let kind = if let Some(old) = old {
-            self.plugins[old] = new;
-            ChangeKind::Replaced
-        } else {
-            self.plugins.push(new);
-            ChangeKind::Added
-        };
-        Ok(Some(PluginChange { kind, plugin }))
+        let change = registered.map(|new| {
+            let plugin = Arc::new(new.served.clone());
+            let kind = if let Some(old) = old {
+                self.plugins[old] = new;
+                ChangeKind::Replaced
+            } else {
+                self.plugins.push(new);
+                ChangeKind::Added
+            };
+            Some(PluginChange { kind, plugin })
+        });
+        let (hooks, _) = self.create_hooks(settings, self.plugins.iter());
+        kernel.set_hooks(hooks);
+        change
     }
 
     /// Removes the plugins for which `gone` returns true.
@@ -252,18 +252,19 @@ impl Host {
         if !real.is_file() {
             return Err(refuse("not a file; name one `.wasm` file".to_owned()));
         }
-        if [&path, &real].iter().any(|path| self.is_writable(path)) {
+        if self.is_writable(&path) {
             return Err(PluginChangeError::Writable { path });
         }
+        let (in_directory, _) = find_plugin_files(&self.settings.plugins);
+        let is_in_directory = in_directory.contains(&path);
+        // Not through links, which a tool may be able to replace.
+        let path = if is_in_directory { path } else { real };
         let mut loader = self.loader.lock().await;
         let mut changes = PluginChanges::default();
-        let mut broken = self.loaded().broken.clone();
         match load_current(&mut loader, self, &path).await {
             Ok(change) => {
-                broken.retain(|broken| broken.path != path);
                 loader.removed.remove(&path);
-                let (in_directory, _) = find_plugin_files(&self.settings.plugins);
-                if !in_directory.contains(&path) && !loader.added.contains(&path) {
+                if !is_in_directory && !loader.added.contains(&path) {
                     loader.added.push(path);
                 }
                 changes.changes.extend(change);
@@ -273,7 +274,7 @@ impl Host {
                 changes.failed.push(broken);
             }
         }
-        self.set_loaded(&loader, broken);
+        self.update_loaded(&loader, Vec::new());
         Ok(changes)
     }
 
@@ -294,8 +295,7 @@ impl Host {
             loader.added.retain(|added| added != path);
             loader.removed.insert(path.clone());
         }
-        let broken = self.loaded().broken.clone();
-        self.set_loaded(&loader, broken);
+        self.update_loaded(&loader, Vec::new());
         Ok(PluginChanges {
             changes,
             failed: Vec::new(),
@@ -331,6 +331,8 @@ impl Host {
         } else {
             let kept = |one: &PluginWithGrants| {
                 files.contains(&one.served.path)
+                    // A directory that cannot be read does not mean that its files are gone.
+                    || one.served.path.try_exists().unwrap_or(true)
                     // A hook that disappears must not leave calls unguarded.
                     || self.refuse_hook(one.info.name.as_str()).is_err()
             };
@@ -344,16 +346,11 @@ impl Host {
             }
         }
         changes.failed = broken.into_iter().map(Arc::new).collect();
-        let mut failed = changes.failed.clone();
         if only.is_some() {
-            let before = self.loaded();
-            let others = before.broken.iter().filter(|one| {
-                let mut plugins = loader.plugins.iter();
-                !plugins.any(|plugin| plugin.served.path == one.path)
-            });
-            failed.extend(others.cloned());
+            self.update_loaded(&loader, changes.failed.clone());
+        } else {
+            self.set_loaded(&loader, changes.failed.clone());
         }
-        self.set_loaded(&loader, failed);
         Ok(changes)
     }
 
@@ -378,9 +375,23 @@ impl Host {
                 }
             }
         }
-        let broken = self.loaded().broken.clone();
-        self.set_loaded(&loader, broken);
+        self.update_loaded(&loader, changes.failed.clone());
         changes
+    }
+
+    /// Adds files to those that could not be loaded, and removes those that are loaded by now.
+    fn update_loaded(&self, loader: &PluginLoader, mut failed: Vec<Arc<BrokenPlugin>>) {
+        let before = self.loaded();
+        let remaining = before.broken.iter().filter(|one| {
+            let loaded = loader.plugins.iter();
+            loaded
+                .map(|plugin| &plugin.served.path)
+                .all(|path| *path != one.path)
+                && failed.iter().all(|failed| failed.path != one.path)
+        });
+        let remaining: Vec<_> = remaining.cloned().collect();
+        failed.extend(remaining);
+        self.set_loaded(loader, failed);
     }
 
     fn set_loaded(&self, loader: &PluginLoader, broken: Vec<Arc<BrokenPlugin>>) {
@@ -405,19 +416,17 @@ impl Host {
 
     /// Whether a grant lets tools write to the path, which is not protected.
     pub fn is_writable(&self, path: &Path) -> bool {
-        let own = self.settings.per_plugin.values();
-        let own = own.filter_map(|own| own.paths.as_ref());
-        let mut paths = own.chain([&self.settings.paths]).flatten();
-        let protected = self.settings.plugins.iter().any(|dir| {
-            let dir = dir.canonicalize().unwrap_or_else(|_| dir.clone());
-            path.starts_with(dir)
-        });
-        !protected
-            && paths.any(|granted| {
-                let host = granted.host.canonicalize();
-                granted.access == Access::ReadWrite
-                    && path.starts_with(host.as_ref().unwrap_or(&granted.host))
-            })
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let protected = protected_paths(&self.settings);
+        let protected: Vec<PathBuf> = protected.iter().map(|one| real(&one.path)).collect();
+        let memory = self.settings.external_access.memory.clone();
+        let writable: Vec<PathBuf> = writable_paths(&self.settings).chain(memory).collect();
+        [path.to_owned(), real(path)].iter().any(|path| {
+            !protected.iter().any(|dir| path.starts_with(dir))
+                && writable
+                    .iter()
+                    .any(|dir| path.starts_with(dir) || path.starts_with(real(dir)))
+        })
     }
 }
 
@@ -430,7 +439,7 @@ async fn load_current(
     loading.await
 }
 
-/// The names of a change, for display: `files 0.1.0 (8 tools)`.
+/// For display: `replaced files 0.1.0: read_file, write_file`.
 impl std::fmt::Display for PluginChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let manifest = &self.plugin.manifest;
