@@ -61,12 +61,18 @@ pub fn with_env_of(host: &Command, program: PathBuf) -> Command {
     command
 }
 
-/// Returns the arguments with which a script starts a server itself.
+/// Returns the arguments with which a script starts a server itself, with the variables of its command: clients pass on
+/// few of their own, and without them the host would compile all plugins into the cache of the user.
 pub fn stdio_args(server: &Command) -> Vec<String> {
-    let arguments = std::iter::once(server.get_program()).chain(server.get_args());
-    let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once("stdio".to_owned())
-        .chain(arguments)
+    let variables = server
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.display(), value?.display())));
+    let program = std::iter::once(server.get_program()).chain(server.get_args());
+    let program = program.map(|argument| argument.display().to_string());
+    ["stdio".to_owned(), "/usr/bin/env".to_owned()]
+        .into_iter()
+        .chain(variables)
+        .chain(program)
         .collect()
 }
 

@@ -237,3 +237,41 @@ async fn plugins_of_a_running_host_are_added_and_removed_by_the_library() {
     );
     host.shut_down().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_keeps_disabled_tools_and_a_failed_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugins = folder.path().join("plugins");
+    fs::create_dir(&plugins).unwrap();
+    let file = plugins.join("data.wasm");
+    let component = fs::read(root().join("plugins/data.wasm")).unwrap();
+    fs::write(&file, &component).unwrap();
+    let host = builder().plugins(&plugins).build().await.unwrap();
+    host.kernel.set_enabled("base64_encode", false).unwrap();
+    let registry = host.kernel.registry();
+    // An empty custom section changes the digest and no tool.
+    fs::write(&file, [&component[..], b"\x00\x05\x04test"].concat()).unwrap();
+    let replaced = host.reload_plugins(None).await.unwrap();
+    assert_eq!((replaced.changes.len(), replaced.failed.len()), (1, 0));
+    let call = host.call("base64_encode", json!({"text": "hi"})).await;
+    assert!(text(&call).contains("disabled"), "{}", text(&call));
+    let call = host.call("base64_decode", json!({"encoded": "aGk="})).await;
+    assert!(call.result.is_ok(), "{}", text(&call));
+    assert!(!Arc::ptr_eq(&registry, &host.kernel.registry()));
+
+    // A failed replacement leaves the registry as it is, so clients are not notified.
+    let registry = host.kernel.registry();
+    fs::write(&file, "not a component").unwrap();
+    let failed = host.reload_plugins(Some("data")).await.unwrap();
+    assert_eq!((failed.changes.len(), failed.failed.len()), (0, 1));
+    assert_eq!(host.loaded().broken.len(), 1);
+    assert!(Arc::ptr_eq(&registry, &host.kernel.registry()));
+    fs::write(&file, &component).unwrap();
+    host.reload_plugins(None).await.unwrap();
+    assert!(host.loaded().broken.is_empty());
+    fs::remove_file(&file).unwrap();
+    let removed = host.reload_plugins(None).await.unwrap();
+    assert_eq!(removed.changes.len(), 1);
+    assert!(host.loaded().plugins.is_empty());
+    host.shut_down().await.unwrap();
+}

@@ -107,13 +107,7 @@ impl Mcpdo<'_> {
         let mut command = self.command(&["connect", "@it", "--era", era]);
         command.args(["--connect-timeout", "300000"]);
         match server {
-            // A started server inherits no other variables.
             Ok(server) => {
-                for (name, value) in server.get_envs() {
-                    let value = value.unwrap_or_default();
-                    let variable = format!("{}={}", name.display(), value.display());
-                    command.args(["-e", &variable]);
-                }
                 command.arg("--").args(&stdio_args(server)[1..]);
             }
             Err(server) => {
