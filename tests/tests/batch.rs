@@ -43,7 +43,7 @@ fn r_163_results_come_back_in_call_order() {
     let calls = json!([
         call("slow", "sleep", json!({"duration": 0.3})),
         call("quick", "read_file", json!({"path": "old.txt"})),
-        call("nobody", "raed_file", json!({})),
+        call("missing", "raed_file", json!({})),
         call("wrong", "read_file", json!({"pth": 1})),
         call("last", "current_time", json!({})),
     ]);
@@ -54,7 +54,7 @@ fn r_163_results_come_back_in_call_order() {
             [
                 "slow ok",
                 "quick ok",
-                "nobody tool_not_registered",
+                "missing tool_not_registered",
                 "wrong invalid_tool_params",
                 "last ok",
             ],

@@ -117,7 +117,7 @@ fn a_second_process_approves_while_the_first_one_waits() {
     for answer in [&["approve", &id][..], &["deny", &id]] {
         check(&env.run(answer), 2, "the call has ended (completed)");
     }
-    check(&env.run(&["approve", "c-nobody"]), 2, "no call `c-nobody`");
+    check(&env.run(&["approve", "c-unknown"]), 2, "no call `c-unknown`");
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     assert!(list[0]["expiresAt"].is_i64());
 
     check(
-        &env.run(&["approvals", "revoke", "a-nobody"]),
+        &env.run(&["approvals", "revoke", "a-unknown"]),
         2,
         "no approval `",
     );

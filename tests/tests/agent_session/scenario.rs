@@ -145,7 +145,7 @@ fn edit(play: &mut Play<'_, '_>) {
         "src/main.py",
     );
     play.one(
-        "an edit that nobody wants",
+        "an edit that the user denies",
         (
             "edit_file",
             json!({"path": "README.md", "old_string": "# Greeter", "new_string": "# Bonjour"}),
@@ -247,7 +247,7 @@ fn run(play: &mut Play<'_, '_>) {
         ("ok", "greet.py"),
     );
     play.reads(
-        "so nobody is asked again",
+        "so there is no further question",
         "shell",
         shell("ls docs", "List the documents"),
         "usage.md",
@@ -338,7 +338,7 @@ fn finish(play: &mut Play<'_, '_>, page: &str) {
         "",
     );
     play.fails_with(
-        "a tool that nobody has",
+        "a tool that does not exist",
         "raed_file",
         json!({}),
         "tool_not_registered",

@@ -288,7 +288,7 @@ fn what_a_dead_process_staged_goes_at_the_next_start_and_what_a_living_one_stage
 
     kill_process(Pid::from_child(&dead), Signal::KILL).unwrap();
     wait_output(dead);
-    assert_eq!(stages(&scene), both, "nobody has looked yet");
+    assert_eq!(stages(&scene), both, "before the sweep");
     let (_, next) = scene.call(&[&["read", "a.txt"]], &ALL);
     assert_eq!(next.code, Some(0), "{next:?}");
     assert!(

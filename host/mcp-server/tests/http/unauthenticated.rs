@@ -166,11 +166,11 @@ async fn invalid_requests_get_the_specified_errors() {
     .await;
     let bare = call(1, "echo", json!({})).to_string();
     check(&site, post, &with(&[]), &bare, (400, -32602)).await;
-    let unknown_tool = modern(call(1, "nobody", json!({}))).to_string();
+    let unknown_tool = modern(call(1, "missing", json!({}))).to_string();
     check(
         &site,
         post,
-        &headers("tools/call", "nobody"),
+        &headers("tools/call", "missing"),
         &unknown_tool,
         (200, -32602),
     )
@@ -242,7 +242,7 @@ async fn malformed_messages_are_rejected_and_harmless() {
         session.call(1, "echo", json!({"text": "on"})).await.text(),
         "on"
     );
-    assert_eq!(session.call(2, "nobody", json!({})).await.code(), -32602);
+    assert_eq!(session.call(2, "missing", json!({})).await.code(), -32602);
 }
 
 #[tokio::test]

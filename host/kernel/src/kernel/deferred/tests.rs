@@ -194,10 +194,10 @@ async fn a_deferred_call_is_answered_once() {
     let fixture = DeferredFixture::new();
     fixture.write("c1", "/a", "/w").await;
     let message = |error: DeferredError| error.to_string();
-    let unknown = deny_deferred(&fixture.store, "nobody", "cli", None, AT).await;
+    let unknown = deny_deferred(&fixture.store, "unknown", "cli", None, AT).await;
     assert_eq!(
         message(unknown.unwrap_err()),
-        "no call `nobody`; list the pending calls"
+        "no call `unknown`; list the pending calls"
     );
     let (one, two) = tokio::join!(
         approve_deferred(&fixture.store, "c1", "one", None, AT),
