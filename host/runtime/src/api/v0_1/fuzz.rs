@@ -8,7 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_fuzz_input::{assembled, check_message};
 
-use super::{MAX_LIST, MAX_TEXT, descriptors, error, outcome, types};
+use super::descriptors::{MAX_LIST, MAX_TEXT};
+use super::outcomes::RESERVED;
+use super::{descriptors, error, outcome, types};
 
 const FRAGMENTS: &[&str] = &[
     "\n",
@@ -265,7 +267,7 @@ fn check_error(failure: types::Failure) {
     let given = failure.code.clone();
     let error = error(types::ToolError::Failed(failure));
     // Not a reserved code of the host.
-    assert!(given.is_none_or(|given| given != error.code || !super::RESERVED.contains(&&*given)));
+    assert!(given.is_none_or(|given| given != error.code || !RESERVED.contains(&&*given)));
     assert!(error.message.len() <= 16 << 10 && error.recommendations.len() <= 16);
     if let Some(cause) = error.cause {
         check_message(&cause);

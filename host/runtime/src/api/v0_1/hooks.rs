@@ -7,7 +7,8 @@ use toolhost_contract::{
     exact_integers, text,
 };
 
-use super::{outcome, outcome_size, types};
+use super::outcomes::{outcome, outcome_size};
+use super::types;
 
 wasmtime::component::bindgen!({
     path: "../../wit/v0.1",

@@ -81,7 +81,7 @@ pub fn blocks(raw: Vec<types::Display>, limit: u64) -> Result<Vec<Display>, Call
             raw.len()
         )));
     }
-    let size: u64 = raw.iter().map(super::display_size).sum();
+    let size: u64 = raw.iter().map(super::outcomes::display_size).sum();
     if size > limit {
         return Err(invalid(format!("{size} bytes; the limit is {limit}")));
     }
