@@ -117,7 +117,11 @@ fn a_second_process_approves_while_the_first_one_waits() {
     for answer in [&["approve", &id][..], &["deny", &id]] {
         check(&env.run(answer), 2, "the call has ended (completed)");
     }
-    check(&env.run(&["approve", "c-unknown"]), 2, "no call `c-unknown`");
+    check(
+        &env.run(&["approve", "c-unknown"]),
+        2,
+        "no call `c-unknown`",
+    );
 }
 
 #[test]

@@ -377,6 +377,9 @@ fn r_425_tools_of_mcp_servers_have_the_names_of_other_systems() {
         let found = registry.get(name).map(|entry| entry.name.as_str());
         assert_eq!(found, expected, "{name}");
     }
+    // A client chooses the length; without a limit this would take hours.
+    let long = format!("mcp__{}x", "a_".repeat(1 << 20));
+    assert!(registry.get(&long).is_none());
 }
 
 #[test]

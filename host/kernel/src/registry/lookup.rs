@@ -7,6 +7,9 @@ use toolhost_contract::{CallId, McpToolName, Principal, ToolName, VersionReq, ne
 
 use super::{RegistrySnapshot, ToolEntry, VersionGroup};
 
+/// Maximum length in bytes of a name that is tried in the spellings of other systems. Names of tools have at most 64.
+const MAX_MCP_NAME: usize = 256;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Tool \"{name}\" not found{}", suffix(reason.as_deref(), nearest))]
 pub struct UnknownTool {
@@ -51,6 +54,10 @@ impl RegistrySnapshot {
     /// Finds a tool of an MCP server by a name that other systems use for it: `server__tool`, `mcp__server_tool`, or
     /// with the server's own hyphens. `None` if the name fits several tools.
     fn find_mcp_tool(&self, name: &str) -> Option<&Arc<ToolEntry>> {
+        // The effort below grows with the square of the length, which a client chooses.
+        if name.len() > MAX_MCP_NAME {
+            return None;
+        }
         let name = name.replace(['-', '.'], "_");
         let named = |name: &str| self.groups.get(*self.index.get(name)?)?.served.as_ref();
         let found = match name.strip_prefix("mcp__") {
