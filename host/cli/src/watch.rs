@@ -38,9 +38,11 @@ pub struct LiveChanges {
 impl LiveChanges {
     /// Must be called within a Tokio runtime.
     pub fn accept(host: &Arc<RunningHost>, args: &WatchArgs) -> Result<Self, CliError> {
+        // First, so that a client that finds the socket knows that the directories are watched.
+        let watching = args.watch.then(|| watch(host)).transpose()?;
         Ok(Self {
             _socket: ControlSocket::open(host),
-            watching: args.watch.then(|| watch(host)).transpose()?,
+            watching,
             following_date: tokio::spawn(follow_date(Arc::clone(host))),
         })
     }
@@ -58,6 +60,7 @@ impl Drop for LiveChanges {
 fn watch(host: &Arc<RunningHost>) -> Result<(RecommendedWatcher, JoinHandle<()>), CliError> {
     // One pending signal is enough: a reload reads all files.
     let (changed, mut changes) = mpsc::channel(1);
+    let initial = changed.clone();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // An error can mean that events were lost.
         if event.is_ok_and(|event| event.kind.is_access()) {
@@ -74,6 +77,8 @@ fn watch(host: &Arc<RunningHost>) -> Result<(RecommendedWatcher, JoinHandle<()>)
                 CliError::new(Exit::Usage, message)
             })?;
     }
+    // For files that changed after they were loaded and before they were watched.
+    let _ = initial.try_send(());
     let host = Arc::clone(host);
     let task = tokio::spawn(async move {
         while changes.recv().await.is_some() {
