@@ -95,6 +95,7 @@ async fn a_turn_is_answered_in_order_and_heard() {
     let call = |id: &str, name: &str| BatchCall {
         id: CallId(id.to_owned()),
         tool: "read_file".to_owned(),
+        only_paths: None,
         input: json!({"path": format!("/workspace/{name}")}),
     };
     let reports = host

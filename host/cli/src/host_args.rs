@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use toolhost_contract::units::parse_duration;
-use toolhost_contract::{CallerId, Mode, Principal, SessionKey, ToolSet};
+use toolhost_contract::{CallerId, Mode, OnlyPath, OnlyPaths, Principal, SessionKey, ToolSet};
 use toolhost_formats::profile::Profile;
 use toolhost_kernel::OnDuplicate;
 
 use crate::config::{PathEntry, ProgramName, RuleText, Variable};
+use crate::exit::{CliError, Exit};
 use crate::value_parsers::on_duplicate_parser;
 
 /// Flags that grant access beyond files and environment variables.
@@ -131,12 +132,30 @@ pub struct CallerArgs {
     /// Task that the calls belong to [default: local]
     #[arg(long, value_name = "ID")]
     pub task: Option<CallerId>,
+
+    /// Narrow the calls to this granted directory or a directory in one (repeatable)
+    #[arg(long = "only-path", value_name = "PATH", value_hint = ValueHint::DirPath)]
+    pub only_paths: Vec<OnlyPath>,
 }
 
 impl CallerArgs {
-    pub fn principal(&self, session: &SessionKey) -> Principal {
-        Principal::in_session(session).stated(self.agent.clone(), self.task.clone())
+    pub fn caller(&self, session: &SessionKey) -> Result<Caller, CliError> {
+        let principal = Principal::in_session(session);
+        let only_paths = (!self.only_paths.is_empty()).then(|| self.only_paths.clone());
+        let only_paths = only_paths.map(OnlyPaths::try_from).transpose();
+        let only_paths = only_paths.map_err(|error| CliError::new(Exit::Usage, error))?;
+        Ok(Caller {
+            principal: principal.stated(self.agent.clone(), self.task.clone()),
+            only_paths: only_paths.into_iter().collect(),
+        })
     }
+}
+
+/// On whose behalf calls are made, and the directories to which they are narrowed.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub principal: Principal,
+    pub only_paths: Vec<OnlyPaths>,
 }
 
 #[derive(Debug, Args)]

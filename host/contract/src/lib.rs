@@ -20,6 +20,7 @@ mod limits;
 pub mod manifest;
 mod mcp_tool_name;
 mod names;
+mod only_paths;
 mod outcome;
 pub mod path_members;
 pub mod policy;
@@ -52,6 +53,7 @@ pub use limits::Limits;
 pub use manifest::{Capability, CapabilityRequest, LimitsTable, Manifest, ManifestError};
 pub use mcp_tool_name::McpToolName;
 pub use names::{Digest, NameError, PluginName, ToolName, nearest};
+pub use only_paths::{OnlyPath, OnlyPaths};
 pub use outcome::{Display, Failure, FileDiff, Outcome, Part, TailCall, Truncation};
 pub use policy::{
     Answer, AnswerOutcome, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy,

@@ -160,6 +160,9 @@ impl HookAsk {
     }
 }
 
+/// A path that matches no file, because file names cannot contain NUL.
+const UNMATCHABLE_PATH: &str = "/\0";
+
 /// Limits of a sub-agent: additional policies that must all allow a call. Nested sub-agents add further policies.
 #[derive(Debug, Clone, Default)]
 pub struct Restriction {
@@ -174,11 +177,17 @@ impl Restriction {
     }
 
     /// Denies accesses to files outside these directories of the host, and nothing else. Paths are resolved as in
-    /// `policy`.
+    /// `policy`. Without any directory it denies accesses to all files.
     pub fn to_directories(
         directories: &[String],
         policy: &Policy,
     ) -> Result<Self, Vec<Diagnostic>> {
+        let none = [UNMATCHABLE_PATH.to_owned()];
+        let directories = if directories.is_empty() {
+            &none
+        } else {
+            directories
+        };
         let spec = PolicySpec {
             mode: Mode::Yolo,
             path_context: policy.inner.path_context.clone(),
@@ -198,6 +207,21 @@ impl Restriction {
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.layers.push(policy);
         self
+    }
+
+    /// Returns the limits of both. A policy that both have is evaluated once.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for layer in &other.layers {
+            let is_same = |known: &Policy| {
+                known.mode == layer.mode && Arc::ptr_eq(&known.inner, &layer.inner)
+            };
+            if !both.layers.iter().any(is_same) {
+                both.layers.push(layer.clone());
+            }
+        }
+        both
     }
 }
 
@@ -387,6 +411,11 @@ impl Policy {
     /// Resolves a path as written in a call to its path on the host.
     pub fn resolve_path(&self, path: &str) -> String {
         self.inner.path_context.resolve(path)
+    }
+
+    /// The granted directories, as guests and the host name them.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.inner.path_context.mounts
     }
 
     pub fn rules(&self) -> &[Rule] {

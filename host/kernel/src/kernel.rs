@@ -6,6 +6,7 @@ mod batch_order;
 mod cancel_handle;
 mod deferred;
 mod execution;
+mod narrow_paths;
 mod preview;
 mod registration;
 mod request;

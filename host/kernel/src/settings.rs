@@ -33,6 +33,9 @@ pub struct KernelSettings {
     pub quotas: Quotas,
     /// The folder that approvals for "this project" refer to.
     pub project: Option<String>,
+    /// Directories that the host provides to tools, by the names in guests and on the host. A caller cannot narrow a
+    /// call to exclude them.
+    pub provided_directories: Arc<[String]>,
 }
 
 /// The handling of a plugin that registers a name of another plugin.
@@ -64,6 +67,7 @@ impl Default for KernelSettings {
             max_input_bytes: Limits::default().input,
             quotas: Quotas::default(),
             project: None,
+            provided_directories: Arc::default(),
         }
     }
 }

@@ -30,8 +30,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MAX_ROOTS: usize = 64;
 /// Maximum length of a root's path, in bytes.
 const MAX_PATH: usize = 4_096;
-/// A path that matches no file, because file names cannot contain NUL.
-const UNMATCHABLE_PATH: &str = "/\0";
 
 const NO_ANSWER_ADVICE: &str = "the client declared roots but has not answered `roots/list` yet; call again, or start the host without `roots = true` under [mcp]";
 const NO_LOCAL_ROOTS_ADVICE: &str = "none of the client's roots is a folder on this machine (`file:///PATH`); open a local folder, or start the host without `roots = true` under [mcp]";
@@ -174,8 +172,7 @@ impl RootsState {
 
 impl RootsRestriction {
     fn deny_all(why: &'static str, context: &RootsContext<'_>) -> Self {
-        let only = [&[UNMATCHABLE_PATH.to_owned()], context.own_folders].concat();
-        let restriction = Restriction::to_directories(&only, &context.policy);
+        let restriction = Restriction::to_directories(context.own_folders, &context.policy);
         Self {
             restriction: Arc::new(restriction.expect("the restriction of a valid policy is valid")),
             advice: why.into(),

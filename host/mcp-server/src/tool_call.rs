@@ -10,9 +10,10 @@ use rmcp::model::{
     TASKS_EXTENSION_ID,
 };
 use rmcp::service::RequestContext;
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
-use toolhost_contract::{CallError, CallerId, ErrorClass, Principal};
+use toolhost_contract::{CallError, CallerId, ErrorClass, OnlyPaths, Principal, text};
 use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::CallRequest;
 
@@ -32,6 +33,8 @@ const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Members of `_meta` of a request: on whose behalf the client makes the call.
 const AGENT_KEY: &str = "dev.toolhost/agent";
 const TASK_KEY: &str = "dev.toolhost/task";
+/// The directories to which the client narrows the call.
+const ONLY_PATHS_KEY: &str = "dev.toolhost/only-paths";
 
 fn stated_caller(
     caller: Principal,
@@ -50,6 +53,15 @@ fn stated_caller(
     Ok(caller.stated(stated(AGENT_KEY)?, stated(TASK_KEY)?))
 }
 
+fn stated_paths(context: &RequestContext<RoleServer>) -> Result<Option<OnlyPaths>, ErrorData> {
+    let value = context.meta.0.0.get(ONLY_PATHS_KEY);
+    let paths = value.map(OnlyPaths::deserialize).transpose();
+    paths.map_err(|error| {
+        let message = format!("_meta {ONLY_PATHS_KEY}: {error}");
+        ErrorData::invalid_params(text::escape_line(&message, 300), None)
+    })
+}
+
 impl Server {
     pub(crate) async fn call(
         &self,
@@ -64,10 +76,18 @@ impl Server {
             self.shared.wait_for(Readiness::Settled).await;
         }
         let caller = stated_caller(caller(&self.run, &context), &context)?;
+        let only_paths = stated_paths(&context)?;
+        let request = |params| {
+            let request = self.call_request(params, caller.clone());
+            match only_paths.clone() {
+                Some(only_paths) => request.only_paths(only_paths),
+                None => request,
+            }
+        };
         if !is_modern(&context) {
             let abilities = self.client_features(&context);
             let (going, answering) = self
-                .start_call(params, caller, &context, abilities, false)
+                .start_call(request(params), &context, abilities, false)
                 .await;
             return Ok(answering
                 .build(drive_in_session(going, &context).await)?
@@ -77,8 +97,10 @@ impl Server {
         let answers = params.input_responses.take();
         let abilities = self.client_features(&context);
         // Hashes all arguments, so it is computed only for calls that can prompt or carry an answer.
-        let bound =
-            (state.is_some() || abilities.is_some()).then(|| CallBinding::new(&caller, &params));
+        let bound = (state.is_some() || abilities.is_some()).then(|| {
+            let only_paths = context.meta.0.0.get(ONLY_PATHS_KEY);
+            CallBinding::new(&caller, &params, only_paths)
+        });
         let mut known = Vec::new();
         if let (Some(state), Some(bound)) = (state, &bound) {
             let prompter = self
@@ -100,7 +122,7 @@ impl Server {
             }
         }
         let (mut going, answering) = self
-            .start_call(params, caller, &context, abilities, true)
+            .start_call(request(params), &context, abilities, true)
             .await;
         going.replayed = known;
         self.drive(going, answering, bound.as_ref(), &context).await
@@ -116,13 +138,11 @@ impl Server {
 
     async fn start_call(
         &self,
-        params: CallToolRequestParams,
-        caller: Principal,
+        mut request: CallRequest,
         context: &RequestContext<RoleServer>,
         abilities: Option<ClientFeatures>,
         modern: bool,
     ) -> (OngoingCall, ResultBuilder) {
-        let mut request = self.call_request(params, caller);
         let held = self.roots_restriction(context).await;
         request.context.restriction = held.as_ref().map(|held| Arc::clone(&held.restriction));
         let prompter = self.shared.prompter.as_ref();

@@ -139,6 +139,7 @@ async fn calls(kernel: &Kernel) {
         calls: vec![BatchCall {
             id: CallId("c-1".to_owned()),
             tool: "echo".to_owned(),
+            only_paths: None,
             input: input(),
         }],
         strategy: schedule::Strategy::default(),

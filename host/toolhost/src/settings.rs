@@ -9,6 +9,7 @@ use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, ToolS
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 
 use crate::host_paths::HostPaths;
+use crate::host_resources::OUTPUT_PATH;
 
 mod commands;
 mod external_access;
@@ -197,8 +198,18 @@ impl Settings {
                 .map(|(name, version)| (name.to_string(), version.clone()))
                 .collect(),
             ab_tests: self.ab_tests.clone(),
+            provided_directories: self.provided_directories(),
             ..toolhost_kernel::KernelSettings::default()
         }
+    }
+
+    /// The directories that the host provides to tools: as guests name them, and for memory, which tools change, also
+    /// as the host does.
+    fn provided_directories(&self) -> Arc<[String]> {
+        let memory = self.external_access.memory.as_ref();
+        let memory = memory.map(|memory| memory.display().to_string());
+        let guests = [OUTPUT_PATH, "/memory", "/skills"].map(str::to_owned);
+        guests.into_iter().chain(memory).collect()
     }
 
     /// The time limit for calls of a plugin. The operator's limit for this plugin takes precedence over the manifest's

@@ -111,6 +111,7 @@ pub fn calls_of_turn(
         calls.push(BatchCall {
             id: CallId(id),
             tool: name,
+            only_paths: None,
             input,
         });
     }

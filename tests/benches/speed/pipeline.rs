@@ -260,6 +260,7 @@ async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()
         .map(|number| BatchCall {
             id: CallId(format!("queued-{number}")),
             tool: TOOL.to_owned(),
+            only_paths: None,
             input: input(),
         })
         .collect();

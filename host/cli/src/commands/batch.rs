@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolhost::turn::{self, ProfileView};
 use toolhost_contract::units::format_duration;
-use toolhost_contract::{CallId, Principal, SessionKey, Sink, ToolName, text};
+use toolhost_contract::{CallId, OnlyPaths, SessionKey, Sink, ToolName, text};
 use toolhost_formats::model::{Format, ModelCall};
 use toolhost_formats::profile::{CallTimes, Profile, ProfiledRegistry};
 use toolhost_kernel::schedule::Strategy;
@@ -20,7 +20,7 @@ use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
-use crate::host_args::{CallerArgs, HostArgs};
+use crate::host_args::{Caller, CallerArgs, HostArgs};
 use crate::json;
 use crate::load::{LoadPurpose, load_with};
 use crate::settings::CliSettings;
@@ -36,6 +36,9 @@ Input: a JSON array, or a sequence of JSON objects:
 Ids are chosen by the caller and must be unique. The result is a JSON array in call order with
 the same ids; at a terminal it is printed as text unless --json is given. Ctrl-C cancels the calls
 that have not ended.
+
+A call can also have \"only_paths\", a list of granted directories or directories in them; the call
+cannot use any other.
 
 With --format the input is a model turn: a message, its content, or the whole response of the API.
 
@@ -86,6 +89,8 @@ pub(super) struct BatchEntry {
     name: String,
     #[serde(default = "empty_input")]
     input: Value,
+    #[serde(default)]
+    only_paths: Option<OnlyPaths>,
 }
 
 fn empty_input() -> Value {
@@ -122,7 +127,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
 
     let kernel = &host.kernel;
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
-    let caller = args.caller.principal(&session);
+    let caller = args.caller.caller(&session)?;
     kernel.open_session(&session, "host batch");
     let events = EventPrinter::start(verbose);
     let view = (host.settings.profile, host.settings.others);
@@ -151,7 +156,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
         BatchInput::Calls(_) => entries.iter().zip(&reports).map(format_result).collect(),
     };
     print(&shown).or_exit(Exit::Internal)?;
-    kernel.mark_submitted(&caller, ids);
+    kernel.mark_submitted(&caller.principal, ids);
     kernel.close_session(&session, "host batch");
     host.shut_down().await?;
     drop(following);
@@ -176,6 +181,7 @@ fn entries_of_turn(
         id: call.id.0,
         name: call.tool,
         input: call.input,
+        only_paths: None,
     };
     calls.map(entry).collect()
 }
@@ -185,7 +191,7 @@ pub(super) async fn turn(
     kernel: &Kernel,
     entries: &[BatchEntry],
     strategy: Strategy,
-    caller: &Principal,
+    caller: &Caller,
     view: ProfileView,
     sink: Arc<dyn Sink>,
 ) -> Result<Vec<Value>, CliError> {
@@ -199,7 +205,7 @@ pub(super) async fn model_turn(
     kernel: &Kernel,
     (format, turn): (Format, &Value),
     strategy: Strategy,
-    caller: &Principal,
+    caller: &Caller,
     view: ProfileView,
     sink: Arc<dyn Sink>,
 ) -> Result<Value, CliError> {
@@ -220,7 +226,7 @@ async fn run_turn(
     kernel: &Kernel,
     entries: &[BatchEntry],
     strategy: Strategy,
-    caller: &Principal,
+    caller: &Caller,
     view: ProfileView,
     sink: Arc<dyn Sink>,
 ) -> Result<(Vec<(String, Value)>, Vec<Report>), CliError> {
@@ -231,7 +237,7 @@ async fn run_turn(
         .schedule(request, sink)
         .await
         .or_exit(Exit::Internal)?;
-    kernel.mark_submitted(caller, ids);
+    kernel.mark_submitted(&caller.principal, ids);
     Ok((calls, reports))
 }
 
@@ -306,21 +312,25 @@ fn request(
     entries: &[BatchEntry],
     calls: &[(String, Value)],
     strategy: Strategy,
-    caller: &Principal,
+    caller: &Caller,
 ) -> BatchRequest {
     let id = format!("b-{}", toolhost_kernel::id::random());
     let calls = entries.iter().zip(calls).enumerate();
     let calls = calls.map(|(index, (entry, (tool, input)))| BatchCall {
         id: call_id(&id, index, &entry.id),
         tool: tool.clone(),
+        only_paths: entry.only_paths.clone(),
         input: input.clone(),
     });
     BatchRequest {
         calls: calls.collect(),
         id,
-        caller: caller.clone(),
+        caller: caller.principal.clone(),
         strategy,
-        context: CallContext::default(),
+        context: CallContext {
+            only_paths: caller.only_paths.clone(),
+            ..CallContext::default()
+        },
     }
 }
 

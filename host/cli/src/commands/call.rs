@@ -82,9 +82,10 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     let limit = host.kernel.settings().max_input_bytes;
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
-    let caller = args.caller.principal(&session);
+    let caller = args.caller.caller(&session)?;
     let id = CallId(format!("c-{}", toolhost_kernel::id::random()));
-    let request = CallRequest::new(id, args.tool, input, caller);
+    let mut request = CallRequest::new(id, args.tool, input, caller.principal);
+    request.context.only_paths = caller.only_paths;
     host.kernel.open_session(&session, "host call");
 
     let events = EventPrinter::start(verbose);

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use toolhost::turn::ProfileView;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, CallerId, Principal, Question, QuestionForm, SessionKey, Sink,
+    Answer, BoxFuture, Call, CallerId, OnlyPaths, Question, QuestionForm, SessionKey, Sink,
     UserAnswer, exact_integers, text,
 };
 use toolhost_formats::model::Format;
@@ -27,7 +27,7 @@ use toolhost_kernel::{Kernel, Prompter};
 use super::batch::{self, BatchEntry, batch_input};
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
-use crate::host_args::{CallerArgs, HostArgs};
+use crate::host_args::{Caller, CallerArgs, HostArgs};
 use crate::json;
 use crate::load::{LoadPurpose, load};
 use crate::settings::CliSettings;
@@ -48,7 +48,8 @@ pub const HELP: &str = "\
 Input lines:
   {\"calls\": [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …],
    \"strategy\": \"waves\"}
-      also \"agent\" and \"task\", on whose behalf the calls are made
+      also \"agent\" and \"task\", on whose behalf the calls are made, and \"only_paths\", the
+      directories to which they are narrowed, here or in a call
   {\"turn\": {…}, \"strategy\": \"waves\"}
       with --format: the model turn in the API's format
   {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}
@@ -110,6 +111,8 @@ struct InputLine {
     #[serde(default)]
     task: Option<CallerId>,
     #[serde(default)]
+    only_paths: Option<OnlyPaths>,
+    #[serde(default)]
     answer: Option<AnswerLine>,
     #[serde(default)]
     stats: bool,
@@ -141,7 +144,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let _changes = LiveChanges::accept(&host, &args.watch)?;
     host.note_missing_grants();
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
-    let caller = args.caller.principal(&session);
+    let caller = args.caller.caller(&session)?;
     // Before the session, which is an event.
     let following = events_file.map(|file| file.follow(&host.kernel));
     host.kernel.open_session(&session, "host turns");
@@ -195,7 +198,7 @@ struct TurnQueue {
     kernel: Arc<Kernel>,
     view: ProfileView,
     format: Option<Format>,
-    caller: Principal,
+    caller: Caller,
     prompter: Arc<JsonLinesPrompter>,
     events: Arc<dyn Sink>,
     /// The last turn. It ends after all others.
@@ -219,6 +222,7 @@ impl TurnQueue {
                 strategy: None,
                 agent: None,
                 task: None,
+                only_paths: None,
                 answer: None,
                 stats: true,
             } => {
@@ -235,6 +239,7 @@ impl TurnQueue {
                 strategy: None,
                 agent: None,
                 task: None,
+                only_paths: None,
                 answer: Some(answer),
                 stats: false,
             } => self.prompter.answer(answer),
@@ -244,6 +249,7 @@ impl TurnQueue {
                 strategy,
                 agent,
                 task,
+                only_paths,
                 answer: None,
                 stats: false,
             } if calls.is_some() != turn.is_some() => {
@@ -254,7 +260,9 @@ impl TurnQueue {
                 };
                 let strategy = strategy.as_deref().unwrap_or("waves").parse();
                 let strategy = strategy.map_err(|error: UnknownStrategy| error.to_string())?;
-                let caller = self.caller.clone().stated(agent, task);
+                let mut caller = self.caller.clone();
+                caller.principal = caller.principal.stated(agent, task);
+                caller.only_paths.extend(only_paths);
                 self.start(request, strategy, caller, weight(line))
             }
             InputLine { .. } => {
@@ -267,7 +275,7 @@ impl TurnQueue {
         &mut self,
         request: TurnRequest,
         strategy: Strategy,
-        caller: Principal,
+        caller: Caller,
         weight: u32,
     ) -> Result<(), String> {
         let slot = Arc::clone(&self.slots).try_acquire_owned();
@@ -351,7 +359,7 @@ impl TurnRequest {
         &self,
         kernel: &Kernel,
         strategy: Strategy,
-        caller: &Principal,
+        caller: &Caller,
         view: toolhost::turn::ProfileView,
         sink: Arc<dyn Sink>,
     ) -> Result<Value, CliError> {

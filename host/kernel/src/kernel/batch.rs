@@ -1,5 +1,6 @@
 //! Batches: the calls of one model turn, with one report per call in call order.
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
@@ -9,15 +10,17 @@ use serde_json::Value;
 use toolhost_contract::bus::EventKind;
 use toolhost_contract::lifecycle::CallOrigin;
 use toolhost_contract::policy::Subject;
-use toolhost_contract::{CallId, Concurrency, Effect, Principal, QuotaError, SessionKey, Sink};
+use toolhost_contract::{
+    CallId, Concurrency, Effect, OnlyPaths, Principal, QuotaError, SessionKey, Sink, ToolName,
+};
 
 use super::running_call::RunningCall;
 use super::turn::Turn;
 use super::{CallContext, Kernel, Report};
-use crate::ToolEntry;
 use crate::schedule::{
     AdmissionRequest, CallShape, Canceller, PathLock, Pool, QueueError, Strategy,
 };
+use crate::{RegistrySnapshot, ToolEntry};
 
 /// A request for the calls of one model turn.
 pub struct BatchRequest {
@@ -33,6 +36,19 @@ pub struct BatchCall {
     pub id: CallId,
     pub tool: String,
     pub input: Value,
+    /// The directories to which the call is narrowed, in addition to those of the batch.
+    pub only_paths: Option<OnlyPaths>,
+}
+
+impl BatchCall {
+    pub fn new(id: CallId, tool: impl Into<String>, input: Value) -> Self {
+        Self {
+            id,
+            tool: tool.into(),
+            input,
+            only_paths: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,8 +116,14 @@ impl Kernel {
         );
     }
 
-    /// Returns the scheduling properties of a call and removes the scheduler's member from its input.
-    pub(super) fn call_shape(&self, call: &mut BatchCall, caller: &Principal) -> CallShape {
+    /// Returns the scheduling properties of a call and removes the scheduler's member from its input. `earlier` has the
+    /// tools of the calls before it; a call waits for those of tools on which its own depends.
+    pub(super) fn call_shape(
+        &self,
+        call: &mut BatchCall,
+        caller: &Principal,
+        earlier: &mut HashSet<ToolName>,
+    ) -> CallShape {
         let registry = self.registry();
         let entry = registry.route(&call.tool, caller, &call.id);
         let declared = entry.is_some_and(|entry| declares_wait(entry));
@@ -112,8 +134,13 @@ impl Kernel {
             let members = call.input.as_object_mut();
             members.and_then(|members| members.remove(WAIT_MEMBER))
         };
+        let waits_for_dependency =
+            entry.is_some_and(|entry| depends_on_any(entry, earlier, &registry));
+        if let Some(entry) = entry.filter(|entry| !earlier.contains(&entry.name)) {
+            earlier.insert(entry.name.clone());
+        }
         CallShape {
-            wait_for_previous: wait == Some(Value::Bool(true)),
+            wait_for_previous: waits_for_dependency || wait == Some(Value::Bool(true)),
             ..shape_of_entry(entry.map(Arc::as_ref), &call.input)
         }
     }
@@ -160,6 +187,28 @@ fn declares_wait(entry: &ToolEntry) -> bool {
         .input_schema
         .get("properties")
         .is_some_and(|members| members.get(WAIT_MEMBER).is_some())
+}
+
+/// Whether the tool depends on one of these tools, directly or through other tools.
+fn depends_on_any(
+    entry: &ToolEntry,
+    tools: &HashSet<ToolName>,
+    registry: &RegistrySnapshot,
+) -> bool {
+    let mut seen = HashSet::new();
+    let mut open = vec![entry];
+    while let Some(entry) = open.pop() {
+        let dependencies = entry.tool.depends_on.iter();
+        for dependency in dependencies.filter_map(|name| registry.get(name.trim())) {
+            if tools.contains(&dependency.name) {
+                return true;
+            }
+            if seen.insert(&dependency.name) {
+                open.push(dependency);
+            }
+        }
+    }
+    false
 }
 
 fn shape_of_entry(entry: Option<&ToolEntry>, input: &Value) -> CallShape {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_contract::lifecycle::{CallOrigin, Timestamp};
 use toolhost_contract::policy::{Mode, Restriction};
-use toolhost_contract::{CallError, CallId, Display, Outcome, Principal, ToolName};
+use toolhost_contract::{CallError, CallId, Display, OnlyPaths, Outcome, Principal, ToolName};
 
 /// An unvalidated request for one call.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct CallContext {
     pub mode: Option<Mode>,
     /// The limits of a sub-agent, as a part of what its parent may do.
     pub restriction: Option<Arc<Restriction>>,
+    /// Directories to which the caller narrows the call: a file must lie in a directory of each list.
+    pub only_paths: Vec<OnlyPaths>,
     /// The call is the tail of a call that a tool made.
     pub tail_of_nested: bool,
     /// Number of sub-agents above the call: 0 for a call of the main agent.
@@ -52,6 +54,14 @@ impl CallRequest {
             caller,
             context: CallContext::default(),
         }
+    }
+
+    /// Narrows the call to these directories, which must be in granted ones. Several lists narrow it to what is in all
+    /// of them.
+    #[must_use]
+    pub fn only_paths(mut self, paths: OnlyPaths) -> Self {
+        self.context.only_paths.push(paths);
+        self
     }
 }
 

@@ -7,6 +7,7 @@ mod event_formats;
 mod fake_backend;
 mod loops;
 mod misuse;
+mod only_paths;
 mod order;
 mod outcomes;
 mod random_programs;

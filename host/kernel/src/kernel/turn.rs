@@ -1,5 +1,6 @@
 //! A batch that waits or runs. Its calls have records while it waits, and each ends exactly once.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -130,8 +131,9 @@ impl<'a> Turn<'a> {
         let order = (strategy == Strategy::Optimistic).then(BatchOrder::new);
         let mut slots: Vec<Option<OrderSlot>> = Vec::with_capacity(wishes.len());
         let mut planned = Vec::with_capacity(wishes.len());
+        let mut earlier = HashSet::new();
         for (index, call) in wishes.iter_mut().enumerate() {
-            let mut shape = kernel.call_shape(call, &caller);
+            let mut shape = kernel.call_shape(call, &caller, &mut earlier);
             let order = order.as_ref();
             let slot = order
                 .filter(|_| shape.can_run_early)
@@ -150,10 +152,12 @@ impl<'a> Turn<'a> {
         let batch = Batch::new(strategy, planned);
         let canceller = batch.canceller();
         let mut begin = |(index, call): (usize, super::BatchCall)| {
+            let mut context = context.clone();
+            context.only_paths.extend(call.only_paths);
             let request = CallRequest {
                 context: CallContext {
                     batch: Some(id.clone()),
-                    ..context.clone()
+                    ..context
                 },
                 ..CallRequest::new(call.id, call.tool, call.input, caller.clone())
             };

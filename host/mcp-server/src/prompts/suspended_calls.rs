@@ -78,10 +78,20 @@ pub(crate) struct CallBinding {
 }
 
 impl CallBinding {
-    pub(crate) fn new(caller: &Principal, params: &CallToolRequestParams) -> Self {
+    /// `only_paths` are the directories to which the call is narrowed: an answer for them is none for others.
+    pub(crate) fn new(
+        caller: &Principal,
+        params: &CallToolRequestParams,
+        only_paths: Option<&Value>,
+    ) -> Self {
+        let arguments = params.arguments.as_ref();
+        let mut call = request_state::fingerprint(&caller.user, &params.name, arguments);
+        if let Some(only_paths) = only_paths {
+            call.push_str(&request_state::digest_of(only_paths));
+        }
         Self {
             key: caller.session_key(),
-            call: request_state::fingerprint(&caller.user, &params.name, params.arguments.as_ref()),
+            call,
         }
     }
 }

@@ -277,7 +277,7 @@ mod tests {
         check(
             r#"[{"id": "1", "tool": "a"}]"#,
             Err(
-                "unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19; a model turn requires `--format`",
+                "unknown field `tool`, expected one of `id`, `name`, `input`, `only_paths` at line 1 column 19; a model turn requires `--format`",
             ),
         );
         check(

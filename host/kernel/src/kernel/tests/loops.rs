@@ -156,6 +156,24 @@ async fn r_170_r_171_r_172_each_strategy_splits_a_turn() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn r_492_a_call_waits_for_earlier_calls_of_the_tools_that_its_tool_depends_on() {
+    let check = async |tools: [&'static str; 4], expected: [u64; 4]| {
+        let mut ids = ["a", "b", "c", "d"].into_iter();
+        let calls = tools.map(|tool| (ids.next().unwrap(), tool, json!({"sleep": 1})));
+        for strategy in [Strategy::Waves, Strategy::Kode] {
+            let found = ends(strategy, calls.clone()).await;
+            assert_eq!(found, expected, "{strategy}: {tools:?}");
+        }
+    };
+    check(["look", "report", "measure", "report"], [1, 2, 2, 3]).await;
+    // Also through tools without a call.
+    check(["look", "measure", "publish", "measure"], [1, 1, 2, 2]).await;
+    // Calls are never moved: what a model requests later is not made earlier.
+    check(["report", "measure", "look", "preset"], [1, 1, 1, 2]).await;
+    check(["publish", "report", "measure", "report"], [1, 1, 1, 2]).await;
+}
+
 // Memory: a waiting call takes its record, its input and little else.
 #[tokio::test]
 async fn ten_thousand_calls_wait_and_end() {
@@ -170,6 +188,7 @@ async fn ten_thousand_calls_wait_and_end() {
         .map(|at| BatchCall {
             id: CallId(format!("c{at}")),
             tool: "look".to_owned(),
+            only_paths: None,
             input: json!({"n": at}),
         })
         .collect();
@@ -196,6 +215,7 @@ async fn ten_thousand_calls_wait_and_end() {
         .map(|at| BatchCall {
             id: CallId(at.to_string()),
             tool: "look".to_owned(),
+            only_paths: None,
             input: json!({}),
         })
         .collect();

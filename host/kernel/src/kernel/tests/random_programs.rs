@@ -201,6 +201,7 @@ async fn run(world: &TestWorld, turns: &[Vec<RequestedCall>], cut: Cut) {
             .map(|(index, request)| BatchCall {
                 id: id(index),
                 tool: request.tool.to_owned(),
+                only_paths: None,
                 input: request.input.clone(),
             })
             .collect();

@@ -291,7 +291,13 @@ pub(super) fn tools() -> Vec<Descriptor> {
         }}),
         ..tool("preset", Parallel, true, false)
     };
+    let dependent = |name: &str, on: &str| Descriptor {
+        depends_on: vec![on.to_owned()],
+        ..tool(name, Parallel, true, false)
+    };
     vec![
+        dependent("report", "look@^1"),
+        dependent("publish", "p/report"),
         preset,
         measure,
         tool("look", Parallel, true, false),

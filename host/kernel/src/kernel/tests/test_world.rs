@@ -360,6 +360,7 @@ pub(super) fn batch<const N: usize>(id: &str, calls: [(&str, &str, Value); N]) -
     let call = |(id, tool, input): (&str, &str, Value)| BatchCall {
         id: CallId(id.to_owned()),
         tool: tool.to_owned(),
+        only_paths: None,
         input,
     };
     BatchRequest {
