@@ -6,9 +6,9 @@ use std::sync::Arc;
 use e2e::{root, target};
 use serde_json::json;
 use toolhost::{
-    Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId,
-    CallbackPrompter, Decision, Descriptor, Error, Format, Grant, Mode, Outcome, PluginInfo,
-    PluginName, Sink, ToolName,
+    Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, CallRequest,
+    CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Mode, NoSink, Outcome,
+    PluginInfo, PluginName, Principal, SessionKey, Sink, ToolName, UserId,
 };
 
 fn builder() -> Builder {
@@ -275,4 +275,75 @@ async fn a_reload_keeps_disabled_tools_and_a_failed_one_changes_nothing() {
     assert_eq!(removed.changes.len(), 1);
     assert!(host.loaded().plugins.is_empty());
     host.shut_down().await.unwrap();
+}
+
+/// A front end of another system in the program itself, without a prompter of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_end_of_another_system_answers_with_its_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let unanswered = |_, _| std::future::pending();
+    let host = files()
+        .allow_path(folder.path(), Access::ReadWrite)
+        .prompter(Arc::new(CallbackPrompter::new("a window", unanswered)))
+        .build()
+        .await
+        .unwrap();
+    let mut events = host.events();
+    let mut front_end = host.front_end_events(FrontEnd::Sema);
+    let front_end = async {
+        loop {
+            let event = events.next().await.unwrap();
+            for event in front_end.convert(&event) {
+                if event["type"] == "tool:permission:request" {
+                    let kind = "tool:permission:response";
+                    let answer =
+                        |tool: &str| json!({"type": kind, "toolName": tool, "selected": "agree"});
+                    let wrong = host.answer_event(FrontEnd::Sema, &answer("read_file"));
+                    assert!(wrong.is_err());
+                    let call = host.answer_event(FrontEnd::Sema, &answer("write_file"));
+                    assert_eq!(call.unwrap().0, event["toolId"].as_str().unwrap());
+                    return;
+                }
+            }
+        }
+    };
+    let input = json!({"path": "/workspace/a.txt", "content": "a\n"});
+    let (report, ()) = tokio::join!(host.call("write_file", input), front_end);
+    assert!(text(&report).contains("a.txt"), "{}", text(&report));
+    assert_eq!(
+        fs::read_to_string(folder.path().join("a.txt")).unwrap(),
+        "a\n"
+    );
+}
+
+/// An event answers only questions of the session that it comes from.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_end_cannot_answer_the_questions_of_another_user_or_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let unanswered = |_, _| std::future::pending();
+    let host = files()
+        .allow_path(folder.path(), Access::ReadWrite)
+        .prompter(Arc::new(CallbackPrompter::new("a window", unanswered)))
+        .build()
+        .await
+        .unwrap();
+    let token = UserId::token("another");
+    for key in [SessionKey::local("another"), SessionKey::new(token, "main")] {
+        let id = CallId(format!("call of {}", key.user));
+        let input = json!({"path": "/workspace/a.txt", "content": "a\n"});
+        let caller = Principal::in_session(&key);
+        let request = CallRequest::new(id.clone(), "write_file", input, caller);
+        let kernel = Arc::clone(&host.kernel);
+        let running = tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await });
+        while host.kernel.pending().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let answer = json!({"type": "respond", "callId": id.0, "decision": "allow"});
+        let answered = host.answer_event(FrontEnd::Kode, &answer);
+        let error = answered.unwrap_err().to_string();
+        assert!(error.contains("is not waiting for an answer"), "{error}");
+        host.kernel.cancel(&id);
+        assert!(running.await.unwrap().result.is_err());
+    }
+    assert!(!folder.path().join("a.txt").exists());
 }

@@ -1,7 +1,7 @@
 //! Directories to which a caller narrows its calls: for guests, for programs, and over MCP.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 use e2e::{CommandResult, Guest, host, root};
@@ -31,8 +31,18 @@ fn run(guest: &Guest, command: &str, args: &[&str], input: &Value) -> CommandRes
     host.env("TOOLHOST_STATE_DIR", state.path());
     host.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = host.stderr(Stdio::piped()).spawn().unwrap();
-    writeln!(child.stdin.take().unwrap(), "{input}").unwrap();
-    CommandResult::of(&child.wait_with_output().unwrap())
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, "{input}").unwrap();
+    let mut first = String::new();
+    if command == "run" {
+        // Calls end when the client closes the connection.
+        let mut stdout = BufReader::new(child.stdout.as_mut().unwrap());
+        stdout.read_line(&mut first).unwrap();
+    }
+    drop(stdin);
+    let mut ended = CommandResult::of(&child.wait_with_output().unwrap());
+    ended.stdout.insert_str(0, &first);
+    ended
 }
 
 fn script(steps: &[&str]) -> Value {

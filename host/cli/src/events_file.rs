@@ -7,20 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use toolhost::front_end::FrontEndEvents;
+use toolhost::turn::ProfileView;
 use toolhost_contract::bus::BusEvent;
 use toolhost_contract::text;
-use toolhost_formats::events::{self as event_formats, EventFormat};
+use toolhost_formats::events::FrontEnd;
 use toolhost_kernel::{Kernel, MissedEvents, Subscription};
 
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::terminal::note;
+use crate::value_parsers::front_end_parser;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct EventsArgs {
@@ -29,8 +31,8 @@ pub struct EventsArgs {
     pub events: Option<PathBuf>,
 
     /// Write the events of --events in the format of another agent system
-    #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = PossibleValuesParser::new(event_formats::NAMES))]
-    pub events_as: Option<String>,
+    #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = front_end_parser())]
+    pub events_as: Option<FrontEnd>,
 }
 
 impl EventsArgs {
@@ -62,15 +64,11 @@ impl EventsArgs {
         match &self.events {
             Some(path) if path.as_os_str() == "-" => Ok(Some(EventsFile {
                 output: EventsOutput::Lines(write_line),
-                format: self.format(),
+                front_end: self.events_as,
             })),
             Some(path) => self.open_file(path, hidden).map(Some),
             None => Ok(None),
         }
-    }
-
-    fn format(&self) -> Option<Box<dyn EventFormat>> {
-        self.events_as.as_deref().and_then(event_formats::by_name)
     }
 
     fn open_file(&self, path: &Path, hidden: &mut Vec<PathBuf>) -> Result<EventsFile, CliError> {
@@ -110,7 +108,7 @@ impl EventsArgs {
         }
         Ok(EventsFile {
             output: EventsOutput::File { file, shown },
-            format: self.format(),
+            front_end: self.events_as,
         })
     }
 }
@@ -119,7 +117,14 @@ impl EventsArgs {
 pub struct EventsFile {
     output: EventsOutput,
     /// `None` writes the native format.
-    format: Option<Box<dyn EventFormat>>,
+    front_end: Option<FrontEnd>,
+}
+
+/// Writes the events of a subscription.
+struct EventLines {
+    output: EventsOutput,
+    /// `None` for the native format.
+    converter: Option<FrontEndEvents>,
 }
 
 enum EventsOutput {
@@ -140,17 +145,25 @@ pub struct EventsWriter {
 
 impl EventsFile {
     /// Writes on a separate thread, so that a slow disk does not delay calls. Must be called within a Tokio runtime.
-    pub fn follow(self, kernel: &Kernel) -> EventsWriter {
+    /// `view` has the tool names for another format; native events have canonical names.
+    pub fn follow(self, kernel: &Kernel, view: ProfileView) -> EventsWriter {
         let subscription = kernel.subscribe(None, None);
+        let front_end = self.front_end;
+        let lines = EventLines {
+            output: self.output,
+            converter: front_end.map(|front_end| FrontEndEvents::new(kernel, front_end, view)),
+        };
         let (stop, stopped) = oneshot::channel();
         let runtime = Handle::current();
-        let writer = std::thread::spawn(move || self.run(subscription, stopped, &runtime));
+        let writer = std::thread::spawn(move || lines.run(subscription, stopped, &runtime));
         EventsWriter {
             stop: Some(stop),
             writer: Some(writer),
         }
     }
+}
 
+impl EventLines {
     fn run(
         mut self,
         mut subscription: Subscription,
@@ -176,7 +189,7 @@ impl EventsFile {
     }
 
     fn write(&mut self, received: Result<Arc<BusEvent>, MissedEvents>) {
-        let values = format_event(received, self.format.as_deref_mut());
+        let values = format_event(received, self.converter.as_mut());
         match &mut self.output {
             EventsOutput::Failed => {}
             EventsOutput::Lines(write_line) => {
@@ -203,10 +216,10 @@ impl EventsFile {
 
 fn format_event(
     received: Result<Arc<BusEvent>, MissedEvents>,
-    view: Option<&mut (dyn EventFormat + 'static)>,
+    converter: Option<&mut FrontEndEvents>,
 ) -> Vec<Value> {
-    match (received, view) {
-        (Ok(event), Some(view)) => view.convert(&event),
+    match (received, converter) {
+        (Ok(event), Some(converter)) => converter.convert(&event),
         (Ok(event), None) => vec![event.to_json()],
         // The same in every format, because readers must be able to detect gaps.
         (Err(missed), _) => {
@@ -230,6 +243,8 @@ mod tests {
     use toolhost_contract::Principal;
     use toolhost_contract::bus::EventKind;
     use toolhost_contract::lifecycle::Timestamp;
+    use toolhost_formats::profile::{Profile, UnmappedTools};
+    use toolhost_kernel::KernelSettings;
 
     use super::*;
 
@@ -262,9 +277,11 @@ mod tests {
     fn missed_events_are_reported_in_every_format() {
         let missed = || Err(MissedEvents { from: 3, to: 9 });
         let lines = [json!({"type": "events.missed", "from": 3, "to": 9})];
-        let mut kode = event_formats::by_name("kode").unwrap();
+        let kernel = Kernel::builder(KernelSettings::default()).build().unwrap();
+        let view = (Profile::Native, UnmappedTools::default());
+        let mut kode = FrontEndEvents::new(&kernel, FrontEnd::Kode, view);
         assert_eq!(format_event(missed(), None), lines);
-        assert_eq!(format_event(missed(), Some(kode.as_mut())), lines);
+        assert_eq!(format_event(missed(), Some(&mut kode)), lines);
     }
 
     #[test]

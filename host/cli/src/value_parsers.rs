@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize as _;
 use serde::de::IntoDeserializer as _;
+use toolhost_formats::events::FrontEnd;
 use toolhost_formats::model::Format;
 use toolhost_kernel::OnDuplicate;
 
@@ -10,6 +11,12 @@ use toolhost_kernel::OnDuplicate;
 pub fn format_parser() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(Format::ALL.map(Format::as_str))
         .try_map(|name| name.parse::<Format>())
+}
+
+/// Parses the system of a front end. Help and errors list the systems.
+pub fn front_end_parser() -> impl TypedValueParser<Value = FrontEnd> {
+    PossibleValuesParser::new(FrontEnd::ALL.map(FrontEnd::as_str))
+        .try_map(|name| FrontEnd::by_name(&name).ok_or("not the name of a system"))
 }
 
 pub fn on_duplicate_parser() -> impl TypedValueParser<Value = OnDuplicate> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::lifecycle::{CallState, Snapshot, Timestamp, mask_value};
-use crate::{CallEvent, CallId, Principal, text};
+use crate::policy::ApprovalScope;
+use crate::{CallEvent, CallId, ChangeSet, FileDiff, Principal, text};
 
 /// An event. `seq` increases by one with each event of a kernel, so a subscriber can detect gaps.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +31,14 @@ pub enum EventKind {
         summary: String,
         /// The content of the prompt, as data.
         content: Value,
+        /// The changes that an approval applies. Not part of [`EventKind::data`], because records contain no file
+        /// contents.
+        changes: Option<Arc<ChangeSet>>,
     },
     PermissionDecided {
         decision: &'static str,
+        /// How long an approval applies. Not part of [`EventKind::data`], because the record of the call has it.
+        scope: Option<ApprovalScope>,
         by: String,
         note: Option<String>,
     },
@@ -42,6 +48,9 @@ pub enum EventKind {
         title: String,
         summary: Option<String>,
         result: Option<Value>,
+        /// The diff of the file, if the call changed exactly one text file. Not part of [`EventKind::data`], like
+        /// `changes` above.
+        diff: Option<Arc<FileDiff>>,
     },
     CallFailed,
     CallDenied,
@@ -150,8 +159,14 @@ impl EventKind {
                 title,
                 summary,
                 content,
+                changes: _,
             } => json!({"title": title, "summary": summary, "content": mask_value(content)}),
-            EventKind::PermissionDecided { decision, by, note } => {
+            EventKind::PermissionDecided {
+                decision,
+                scope: _,
+                by,
+                note,
+            } => {
                 json!({"decision": decision, "decidedBy": by, "note": note})
             }
             EventKind::Call(event) => event_data(event),
@@ -159,6 +174,7 @@ impl EventKind {
                 title,
                 summary,
                 result,
+                diff: _,
             } => {
                 json!({"title": title, "summary": summary, "result": result.as_ref().map(mask_value)})
             }

@@ -104,6 +104,18 @@ impl ChangeSet {
         })
     }
 
+    /// Returns the only changed file or link, if there is exactly one. Directories that are created for it do not count.
+    pub fn only_file(&self) -> Option<&FileChange> {
+        let is_parent = |change: &&FileChange| {
+            change.file_kind == FileKind::Directory && change.kind == ChangeKind::Created
+        };
+        let mut changes = self.changes.iter().filter(|change| !is_parent(change));
+        match (changes.next(), changes.next()) {
+            (Some(change), None) if change.file_kind != FileKind::Directory => Some(change),
+            _ => None,
+        }
+    }
+
     /// Returns every affected path once, including both paths of a move.
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
@@ -136,6 +148,15 @@ impl ChangeSet {
             lines.filter(|line| line.starts_with(sign)).count()
         };
         (starting('+'), starting('-'))
+    }
+
+    /// Returns the approximate size in bytes of the diffs.
+    pub fn diff_bytes(&self) -> usize {
+        let diffs = self
+            .changes
+            .iter()
+            .filter_map(|change| change.diff.as_ref());
+        diffs.map(FileDiff::memory_size).sum()
     }
 
     /// Returns a summary without file contents, for records and events. Lists at most 200 changes.

@@ -261,6 +261,12 @@ impl FileDiff {
         let header: usize = self.diff.split_inclusive('\n').take(2).map(str::len).sum();
         &self.diff[header..]
     }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn memory_size(&self) -> usize {
+        let original = self.original.as_ref().map_or(0, String::len);
+        self.file_name.len() + self.diff.len() + original + self.new.len()
+    }
 }
 
 /// A logical failure of a call.

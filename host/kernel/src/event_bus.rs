@@ -56,7 +56,7 @@ impl EventBus {
 
     /// Publishes without waking subscribers. The caller must call [`Bus::wake`] before it waits.
     pub(crate) fn publish_without_wake<'a>(&self, new_event: impl FnOnce() -> NewEvent<'a>) {
-        if !self.has_subscribers.load(Relaxed) {
+        if !self.has_subscribers() {
             return;
         }
         let NewEvent {
@@ -94,6 +94,10 @@ impl EventBus {
         }
     }
 
+    pub(crate) fn has_subscribers(&self) -> bool {
+        self.has_subscribers.load(Relaxed)
+    }
+
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,10 +107,16 @@ impl EventBus {
 fn event_size(event: &BusEvent) -> usize {
     let own = match &event.kind {
         EventKind::Call(event) => payload_size(event),
-        EventKind::CallCompleted { result, .. } => {
-            result.as_ref().map_or(0, lifecycle::memory_size)
+        EventKind::CallCompleted { result, diff, .. } => {
+            let diff = diff.as_ref().map_or(0, |diff| diff.memory_size());
+            result.as_ref().map_or(0, lifecycle::memory_size) + diff
         }
-        EventKind::PermissionRequest { content, .. } => lifecycle::memory_size(content),
+        EventKind::PermissionRequest {
+            content, changes, ..
+        } => {
+            let diffs = changes.as_ref().map_or(0, |changes| changes.diff_bytes());
+            lifecycle::memory_size(content) + diffs
+        }
         EventKind::BatchCompleted { calls, .. } | EventKind::BatchSubmitted { calls } => {
             calls.iter().map(|id| id.0.len() + 32).sum()
         }
@@ -264,6 +274,7 @@ mod tests {
             &bus,
             EventKind::PermissionDecided {
                 decision: "allow",
+                scope: None,
                 by: "user".to_owned(),
                 note: None,
             },

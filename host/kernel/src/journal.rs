@@ -12,7 +12,10 @@ use toolhost_contract::bus::EventKind;
 use toolhost_contract::lifecycle::{
     self, CallInput, CallRecord, CallState, InvalidTransition, Snapshot, Timestamp, Transition,
 };
-use toolhost_contract::{CallError, CallId, ErrorClass, Outcome, Principal};
+use toolhost_contract::policy::ApprovalScope;
+use toolhost_contract::{
+    CallError, CallId, ChangeSet, ErrorClass, FileDiff, Outcome, Principal, text,
+};
 use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
 
 use crate::clock::Clock;
@@ -110,6 +113,8 @@ pub(crate) struct CallJournal {
     /// The caller has disconnected; the question stays on disk.
     deferred: bool,
     latest: LatestSnapshot,
+    /// The diff of the only file that the call changed, for events.
+    diff: Option<Arc<FileDiff>>,
 }
 
 /// The last snapshot that was published for a call, for events that the call emits itself.
@@ -138,6 +143,7 @@ impl CallJournal {
             started: None,
             deferred: false,
             latest: LatestSnapshot::default(),
+            diff: None,
         };
         life.publish(EventKind::CallCreated);
         life
@@ -164,7 +170,7 @@ impl CallJournal {
         Ok(())
     }
 
-    /// Records a question. It is on disk when this returns.
+    /// Records a question, which is on disk when this returns. Returns the event to publish.
     pub(crate) async fn ask(
         &mut self,
         title: String,
@@ -172,23 +178,32 @@ impl CallJournal {
         rule: Option<String>,
         meta: Option<Value>,
         content: Value,
-    ) -> Result<(), Refusal> {
+        changes: Option<Arc<ChangeSet>>,
+    ) -> Result<EventKind, Refusal> {
         let summary = reason.clone();
         self.apply(Transition::ApprovalRequested { reason, rule, meta })?;
         let event_kind = EventKind::PermissionRequest {
             title,
             summary,
             content,
+            changes,
         };
         let event = self.event_row(&event_kind);
         self.commit_with(vec![Write::Event(event)]).await?;
-        self.publish(event_kind);
-        Ok(())
+        Ok(event_kind)
     }
 
-    pub(crate) fn record_decision(&mut self, decision: &'static str, by: &str, note: Option<&str>) {
+    /// Publishes the user's decision. `scope` is that of an approval.
+    pub(crate) fn record_decision(
+        &mut self,
+        decision: &'static str,
+        scope: Option<ApprovalScope>,
+        by: &str,
+        note: Option<&str>,
+    ) {
         let event_kind = EventKind::PermissionDecided {
             decision,
+            scope,
             by: by.to_owned(),
             note: note.map(ToOwned::to_owned),
         };
@@ -203,6 +218,14 @@ impl CallJournal {
             self.commit().await?;
         }
         Ok(())
+    }
+
+    /// Keeps the committed changes for the event that ends the call.
+    pub(crate) fn record_changes(&mut self, changes: &ChangeSet) {
+        if self.journal.bus.has_subscribers() {
+            let file = changes.only_file();
+            self.diff = file.and_then(|file| file.diff.clone()).map(Arc::new);
+        }
     }
 
     /// Starts the clock of the tool. Called late, because time spent on disk writes does not count for the tool.
@@ -319,6 +342,7 @@ impl CallJournal {
                 title: self.record.name.clone(),
                 summary: outcome.summary.clone(),
                 result: Some(shown(outcome)),
+                diff: self.diff.clone(),
             },
             (CallState::Denied, _) => EventKind::CallDenied,
             (CallState::Cancelled, _) => EventKind::CallCancelled,
@@ -351,7 +375,7 @@ impl CallJournal {
     }
 
     /// Publishes a step of the call. Subscribers are woken when the call waits.
-    fn publish(&self, event_kind: EventKind) {
+    pub(crate) fn publish(&self, event_kind: EventKind) {
         let wakes = !matches!(event_kind, EventKind::CallCreated | EventKind::CallState(_));
         self.publish_with(|| event_kind);
         if wakes {
@@ -477,7 +501,7 @@ fn shown(outcome: &Outcome) -> Value {
     match &outcome.structured {
         // Shortened here because a guest chooses the size and events are kept.
         Some(value) => toolhost_contract::lifecycle::mask_value(value),
-        None => json!(toolhost_contract::text::head(&outcome.model_text(), 2_000)),
+        None => json!(text::head(&outcome.model_text(), 2_000)),
     }
 }
 

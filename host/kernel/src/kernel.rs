@@ -70,7 +70,7 @@ pub struct Kernel {
     prompter: Arc<dyn Prompter>,
     /// Replaced as a whole, so that a call keeps the hooks that it found with its tool.
     hooks: RwLock<Arc<Hooks>>,
-    registry: RwLock<Arc<RegistrySnapshot>>,
+    registry: Arc<RwLock<Arc<RegistrySnapshot>>>,
     /// Signals each new registry. Not sent over the bus, because a subscriber makes every call more expensive.
     registry_changed: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
@@ -90,6 +90,16 @@ pub struct Kernel {
     resources: Arc<dyn Resources>,
     /// Set by [`Kernel::share`], so that calls can make further calls.
     weak_self: OnceLock<Weak<Kernel>>,
+}
+
+/// Access to the current registry of a kernel.
+#[derive(Clone)]
+pub struct RegistryHandle(Arc<RwLock<Arc<RegistrySnapshot>>>);
+
+impl RegistryHandle {
+    pub fn get(&self) -> Arc<RegistrySnapshot> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Builds a [`Kernel`]. Everything but the settings has a default: no prompter, no store, no hooks.
@@ -168,7 +178,7 @@ impl KernelBuilder {
             settings: self.settings,
             prompter: self.prompter,
             hooks: RwLock::new(Arc::new(Hooks::new(self.hooks))),
-            registry: RwLock::default(),
+            registry: Arc::default(),
             registry_changed: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
             sessions: Sessions::new(
@@ -505,6 +515,11 @@ impl Kernel {
 
     pub fn registry(&self) -> Arc<RegistrySnapshot> {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns access to the current registry for subscribers, which do not keep the kernel alive.
+    pub fn registry_handle(&self) -> RegistryHandle {
+        RegistryHandle(Arc::clone(&self.registry))
     }
 
     /// Signals each time tools are added, removed, enabled or disabled.

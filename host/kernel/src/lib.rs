@@ -32,7 +32,8 @@ pub use event_bus::{MissedEvents, Subscription};
 pub use journal::{Durability, IN_ADVANCE};
 pub use kernel::{
     BatchCall, BatchError, BatchRequest, CallContext, CallRequest, DeferredError, Kernel,
-    KernelBuilder, OnSessionEnd, Report, SealedCall, approve_deferred, deny_deferred,
+    KernelBuilder, OnSessionEnd, RegistryHandle, Report, SealedCall, approve_deferred,
+    deny_deferred,
 };
 pub use pending_questions::{AttributedAnswer, PendingQuestion, QuestionError};
 pub use prompter::{CallbackPrompter, NoPrompter, Prompter, ScriptedPrompter};

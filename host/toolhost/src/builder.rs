@@ -285,7 +285,7 @@ impl Host {
     }
 }
 
-fn caller() -> Principal {
+pub(crate) fn caller() -> Principal {
     Principal::in_session(&SessionKey::local(DEFAULT_SESSION))
 }
 

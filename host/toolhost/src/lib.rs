@@ -24,6 +24,7 @@
 mod agents;
 mod builder;
 mod error;
+pub mod front_end;
 pub mod grants;
 mod hooks;
 mod host_paths;
@@ -42,6 +43,7 @@ pub use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, CallEvent, CallId, Descriptor, ErrorClass, Grant,
     NoSink, Outcome, Part, PluginName, Policy, Principal, SessionKey, Sink, ToolName, UserId,
 };
+pub use toolhost_formats::events::FrontEnd;
 pub use toolhost_formats::model::{self as format, Format};
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{

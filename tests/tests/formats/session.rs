@@ -65,7 +65,11 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
     let output = lines(
         &env,
         &[],
-        &[json!({"turn": []}), json!({"turn": [], "calls": []})],
+        &[
+            json!({"turn": []}),
+            json!({"turn": [], "calls": []}),
+            json!({"event": {}}),
+        ],
     );
     let errors: Vec<_> = output
         .iter()
@@ -75,7 +79,8 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
         errors,
         [
             "a `turn` requires `host turns --format`",
-            "expected `calls`, a `turn`, an `answer` or `stats`",
+            "expected `calls`, a `turn`, an `answer`, an `event` or `stats`",
+            "an `event` requires `host turns --events-as`",
         ]
     );
 }

@@ -116,10 +116,11 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
             BatchInput::Turn(format, turn.calls)
         }
     };
+    let view = (settings.profile, settings.others);
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_with(settings, prompter, LoadPurpose::Run, |kernel| {
-        following = events_file.map(|file| file.follow(kernel));
+        following = events_file.map(|file| file.follow(kernel, view));
     })
     .await?;
     host.require_plugins()?;

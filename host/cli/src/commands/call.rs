@@ -61,10 +61,11 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     let mut settings = CliSettings::load(&args.host)?;
     let verbose = settings.verbose;
     let events_file = args.events.open("the result", &mut settings.core.secrets)?;
+    let view = (settings.profile, settings.others);
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_without_servers(settings, prompter, LoadPurpose::Run, |kernel| {
-        following = events_file.map(|file| file.follow(kernel));
+        following = events_file.map(|file| file.follow(kernel, view));
     })
     .await?;
     // Do not wait for servers that the call does not need.

@@ -68,6 +68,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
         "the messages of MCP"
     };
     let events_file = args.events.open(carried, &mut settings.core.secrets)?;
+    let view = (settings.profile, settings.others);
     let mut following = None;
     // Over MCP, standard input belongs to the client, so prompts at this terminal are not possible.
     let prompter: Arc<dyn Prompter> = if interactive {
@@ -85,7 +86,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
         args.http.prepare(&mut settings);
     }
     let starting = runtime.block_on(prepare(settings, prompter, LoadPurpose::Run, |kernel| {
-        following = events_file.map(|file| file.follow(kernel));
+        following = events_file.map(|file| file.follow(kernel, view));
     }))?;
     let exit = if interactive {
         let (host, changes) = runtime.block_on(async {

@@ -13,12 +13,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
+use toolhost::front_end;
 use toolhost::turn::ProfileView;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     Answer, BoxFuture, Call, CallerId, OnlyPaths, Question, QuestionForm, SessionKey, Sink,
     UserAnswer, exact_integers, text,
 };
+use toolhost_formats::events::FrontEnd;
 use toolhost_formats::model::Format;
 use toolhost_formats::profile::ProfiledRegistry;
 use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
@@ -58,6 +60,8 @@ Input lines:
       a message to the model, or true
   {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}
       cancel the turn
+  {\"event\": {…}}
+      with --events-as: the answer to a question, as an event of that system
   {\"stats\": true}
       the number of tools and the calls of this session so far
   {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}
@@ -115,8 +119,60 @@ struct InputLine {
     #[serde(default)]
     answer: Option<AnswerLine>,
     #[serde(default)]
+    event: Option<Value>,
+    #[serde(default)]
     stats: bool,
 }
+
+/// A valid combination of the members of a line.
+enum Request {
+    Turn {
+        turn: RequestedTurn,
+        strategy: Option<String>,
+        agent: Option<CallerId>,
+        task: Option<CallerId>,
+        only_paths: Option<OnlyPaths>,
+    },
+    Answer(AnswerLine),
+    Event(Value),
+    Stats,
+}
+
+enum RequestedTurn {
+    Calls(Vec<BatchEntry>),
+    /// In the format of a model API.
+    Model(Value),
+}
+
+impl InputLine {
+    fn request(self) -> Result<Request, String> {
+        let turn = match (self.calls, self.turn) {
+            (Some(calls), None) => Some(RequestedTurn::Calls(calls)),
+            (None, Some(turn)) => Some(RequestedTurn::Model(turn)),
+            (None, None) => None,
+            (Some(_), Some(_)) => return Err(UNEXPECTED_MEMBERS.to_owned()),
+        };
+        let has_options = self.strategy.is_some()
+            || self.agent.is_some()
+            || self.task.is_some()
+            || self.only_paths.is_some();
+        match (turn, self.answer, self.event, self.stats) {
+            (Some(turn), None, None, false) => Ok(Request::Turn {
+                turn,
+                strategy: self.strategy,
+                agent: self.agent,
+                task: self.task,
+                only_paths: self.only_paths,
+            }),
+            (None, Some(answer), None, false) if !has_options => Ok(Request::Answer(answer)),
+            (None, None, Some(event), false) if !has_options => Ok(Request::Event(event)),
+            (None, None, None, true) if !has_options => Ok(Request::Stats),
+            _ => Err(UNEXPECTED_MEMBERS.to_owned()),
+        }
+    }
+}
+
+const UNEXPECTED_MEMBERS: &str = "expected `calls`, a `turn`, an `answer`, an `event` or `stats`";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -146,15 +202,17 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = args.caller.caller(&session)?;
     // Before the session, which is an event.
-    let following = events_file.map(|file| file.follow(&host.kernel));
+    let view = (host.settings.profile, host.settings.others);
+    let following = events_file.map(|file| file.follow(&host.kernel, view));
     host.kernel.open_session(&session, "host turns");
     let events = EventPrinter::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
     let mut turns = TurnQueue {
         kernel: Arc::clone(&host.kernel),
-        view: (host.settings.profile, host.settings.others),
+        view,
         format: args.format,
         caller,
+        front_end: args.events.events_as,
         prompter: Arc::clone(&lines),
         events: Arc::clone(&events) as Arc<dyn Sink>,
         last: None,
@@ -199,6 +257,7 @@ struct TurnQueue {
     view: ProfileView,
     format: Option<Format>,
     caller: Caller,
+    front_end: Option<FrontEnd>,
     prompter: Arc<JsonLinesPrompter>,
     events: Arc<dyn Sink>,
     /// The last turn. It ends after all others.
@@ -214,18 +273,9 @@ impl TurnQueue {
             exact_integers::check_integers(line).map_err(|error| error.to_string())?;
             serde_json::from_slice(line).map_err(|error| text::escape_line(&error.to_string(), 300))
         });
-        let input = input.map_err(|error| format!("invalid turn: {error}"))?;
-        match input {
-            InputLine {
-                calls: None,
-                turn: None,
-                strategy: None,
-                agent: None,
-                task: None,
-                only_paths: None,
-                answer: None,
-                stats: true,
-            } => {
+        let input: InputLine = input.map_err(|error| format!("invalid turn: {error}"))?;
+        match input.request()? {
+            Request::Stats => {
                 let registry = self.kernel.registry();
                 let (profile, others) = self.view;
                 let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
@@ -233,42 +283,44 @@ impl TurnQueue {
                 write_line(&json!({ "stats": stats }));
                 Ok(())
             }
-            InputLine {
-                calls: None,
-                turn: None,
-                strategy: None,
-                agent: None,
-                task: None,
-                only_paths: None,
-                answer: Some(answer),
-                stats: false,
-            } => self.prompter.answer(answer),
-            InputLine {
-                calls,
+            Request::Answer(answer) => self.prompter.answer(answer),
+            Request::Event(event) => self.answer_event(&event),
+            Request::Turn {
                 turn,
                 strategy,
                 agent,
                 task,
                 only_paths,
-                answer: None,
-                stats: false,
-            } if calls.is_some() != turn.is_some() => {
-                let request = match (calls, turn, self.format) {
-                    (Some(calls), ..) => TurnRequest::Calls(calls),
-                    (None, Some(turn), Some(format)) => TurnRequest::ModelTurn(format, turn),
-                    (None, ..) => return Err("a `turn` requires `host turns --format`".to_owned()),
+            } => {
+                let turn = match (turn, self.format) {
+                    (RequestedTurn::Calls(calls), _) => TurnRequest::Calls(calls),
+                    (RequestedTurn::Model(turn), Some(format)) => {
+                        TurnRequest::ModelTurn(format, turn)
+                    }
+                    (RequestedTurn::Model(_), None) => {
+                        return Err("a `turn` requires `host turns --format`".to_owned());
+                    }
                 };
                 let strategy = strategy.as_deref().unwrap_or("waves").parse();
                 let strategy = strategy.map_err(|error: UnknownStrategy| error.to_string())?;
                 let mut caller = self.caller.clone();
                 caller.principal = caller.principal.stated(agent, task);
                 caller.only_paths.extend(only_paths);
-                self.start(request, strategy, caller, weight(line))
-            }
-            InputLine { .. } => {
-                Err("expected `calls`, a `turn`, an `answer` or `stats`".to_owned())
+                self.start(turn, strategy, caller, weight(line))
             }
         }
+    }
+
+    /// Answers a question of this session with an event of the front end.
+    fn answer_event(&self, event: &Value) -> Result<(), String> {
+        let front_end = self
+            .front_end
+            .ok_or("an `event` requires `host turns --events-as`")?;
+        let format = (front_end, self.view);
+        let by = self.prompter.name();
+        front_end::answer(&self.kernel, format, &self.caller.principal, event, by)
+            .map(drop)
+            .map_err(|error| format!("invalid event: {error}"))
     }
 
     fn start(

@@ -12,7 +12,9 @@ use super::offer::{Offer, build_offers, exact_narrowing, suggest_rule};
 use super::{
     AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
 };
-use crate::{ChangeSet, Display, Effect, PluginName, SessionId, ToolName, UserEdit, UserId, text};
+use crate::{
+    ChangeSet, Display, Effect, PluginName, Principal, SessionId, ToolName, UserEdit, UserId, text,
+};
 use toolhost_shell_syntax as shell;
 
 /// Presentation of a prompt.
@@ -268,6 +270,11 @@ impl Question {
             rule: self.rule.clone(),
             ..Denial::new(code, reason)
         }
+    }
+
+    /// Returns whether a call of this user in this session asks the question.
+    pub fn is_of(&self, caller: &Principal) -> bool {
+        self.user == caller.user && self.session == caller.session
     }
 
     /// Total size in bytes of the variables that the prompt shows.

@@ -5,13 +5,15 @@ mod errors;
 
 use serde_json::{Value, json};
 
-use super::EventFormat;
-use super::snapshot_view::{SnapshotView, failure_message, object_without_nulls, rounded};
+use super::snapshot_view::{
+    SnapshotView, escape_text, failure_message, masked_result, object_without_nulls, rounded,
+};
+use super::{AnswerError, EventFormat, FrontEndAnswer};
 use toolhost_contract::bus::{BusEvent, EventKind};
-use toolhost_contract::lifecycle::{CallState, mask_value};
-use toolhost_contract::{CallEvent, CallId, text};
+use toolhost_contract::lifecycle::{CallState, mask_text};
+use toolhost_contract::{CallEvent, CallId, FileDiff, text};
 
-pub use confirmation::{ApprovalTarget, ConfirmationOutcome, parse_outcome};
+pub use confirmation::{ConfirmationOutcome, parse_outcome};
 pub use errors::error_type;
 
 /// Maximum number of calls that are tracked until they are submitted. Batches of abandoned turns are never submitted,
@@ -51,6 +53,11 @@ impl EventFormat for GeminiEvents {
             (_, None) => Vec::new(),
         }
     }
+
+    /// `onConfirm` with `callId`, `outcome` and an optional `payload` with the `newContent` that the user saved.
+    fn parse_answer(&self, event: &Value) -> Result<FrontEndAnswer, AnswerError> {
+        confirmation::parse_answer(event)
+    }
 }
 
 impl GeminiEvents {
@@ -66,8 +73,11 @@ impl GeminiEvents {
                 title,
                 summary,
                 content,
+                changes,
             } => {
-                tracked.confirmation = Some(confirmation::details(call, title, summary, content));
+                let changes = changes.as_deref();
+                let shown = confirmation::details(call, title, summary, content, changes);
+                tracked.confirmation = Some(shown);
             }
             // A prompt is obsolete once its input has changed.
             _ if call.state() != CallState::AwaitingApproval || call.last_step() == "modified" => {
@@ -80,20 +90,28 @@ impl GeminiEvents {
                 title,
                 summary,
                 result,
-            } => Some((Some(title), summary.as_deref(), result.as_ref())),
-            kind if kind.is_terminal() => Some((None, None, None)),
+                diff,
+            } => Some(response(
+                call,
+                Some(Completion {
+                    title,
+                    summary: summary.as_deref(),
+                    result: result.as_ref().map(masked_result),
+                    diff: diff.as_deref(),
+                }),
+            )),
+            kind if kind.is_terminal() => Some(response(call, None)),
             _ => None,
         };
-        let response = ended
-            .map(|(title, summary, result)| response(call, title, summary, result.map(mask_value)));
-        let shown = status(call).map(|status| render(call, status, tracked, response));
+        let is_ended = ended.is_some();
+        let shown = status(call).map(|status| render(call, status, tracked, ended));
         if shown == tracked.shown {
             return Vec::new();
         }
         tracked.shown = shown;
         let mut events = vec![self.update()];
         // A call without a batch is a batch of one call; no other event completes or submits it.
-        if ended.is_some() && call.get("batchId").is_null() {
+        if is_ended && call.get("batchId").is_null() {
             events.push(self.complete(std::slice::from_ref(id)));
             self.calls.remove(index);
         }
@@ -241,32 +259,44 @@ fn render(
     ])
 }
 
-/// An error is a response like any other.
-fn response(
-    call: SnapshotView<'_>,
-    title: Option<&String>,
-    summary: Option<&str>,
+/// What an event says about a call that completed.
+struct Completion<'a> {
+    title: &'a str,
+    summary: Option<&'a str>,
     result: Option<Value>,
-) -> Value {
-    let failure = match (call.state(), call.is_error()) {
-        (CallState::Completed, true) => Some((
-            failure_message(result.as_ref(), summary).to_owned(),
-            error_type("failed"),
-        )),
-        (CallState::Completed, false) => None,
-        _ if status(call) == Some("cancelled") => None,
-        _ => Some((call.message().to_owned(), error_type(call.code()))),
+    diff: Option<&'a FileDiff>,
+}
+
+/// An error is a response like any other.
+fn response(call: SnapshotView<'_>, completion: Option<Completion<'_>>) -> Value {
+    let failure = match &completion {
+        Some(completion) if call.is_error() => {
+            let message = failure_message(completion.result.as_ref(), completion.summary);
+            Some((message.to_owned(), error_type("failed")))
+        }
+        Some(_) => None,
+        None if status(call) == Some("cancelled") => None,
+        None => Some((call.message().to_owned(), error_type(call.code()))),
     };
-    let display = summary
-        .or(title.map(String::as_str))
-        .unwrap_or_else(|| call.message());
+    let shown = match &completion {
+        Some(completion) => match completion.diff {
+            Some(diff) => file_diff(diff),
+            None => json!(text::head(
+                completion.summary.unwrap_or(completion.title),
+                MAX_LIVE_OUTPUT_BYTES
+            )),
+        },
+        None => json!(text::head(call.message(), MAX_LIVE_OUTPUT_BYTES)),
+    };
     object_without_nulls([
         ("callId", json!(call.id())),
+        ("resultDisplay", shown),
         (
-            "resultDisplay",
-            json!(text::head(display, MAX_LIVE_OUTPUT_BYTES)),
+            "data",
+            completion
+                .and_then(|completion| completion.result)
+                .unwrap_or_default(),
         ),
-        ("data", result.unwrap_or_default()),
         (
             "error",
             failure
@@ -276,4 +306,14 @@ fn response(
         ),
         ("errorType", json!(failure.map(|(_, kind)| kind))),
     ])
+}
+
+/// The members of a changed file, masked like other results.
+fn file_diff(diff: &FileDiff) -> Value {
+    json!({
+        "fileDiff": escape_text(&mask_text(&diff.diff)),
+        "fileName": escape_text(&diff.file_name),
+        "originalContent": diff.original.as_deref().map(mask_text),
+        "newContent": mask_text(&diff.new),
+    })
 }

@@ -7,11 +7,15 @@ mod result;
 
 use serde_json::{Value, json};
 
-use super::EventFormat;
-use super::snapshot_view::{SnapshotView, object_without_nulls, rounded};
-use toolhost_contract::CallEvent;
+use super::answer::{IncomingEvent, wrong};
+use super::snapshot_view::{
+    SnapshotView, changes_text, masked_result, object_without_nulls, rounded,
+};
+use super::{AnswerError, ApprovalCoverage, EventFormat, FrontEndAnswer, FrontEndDecision};
 use toolhost_contract::bus::{BusEvent, Channel, EventKind};
-use toolhost_contract::lifecycle::{CallState, mask_value};
+use toolhost_contract::lifecycle::CallState;
+use toolhost_contract::policy::ApprovalScope;
+use toolhost_contract::{CallEvent, ChangeSet};
 
 pub use result::{content, tool_result};
 
@@ -26,6 +30,25 @@ impl EventFormat for KodeEvents {
             Some(call) => convert(event, call),
             None => Vec::new(),
         }
+    }
+
+    /// `permission_decided` or `respond` with `callId`, `decision` and an optional `note`. Kode's decisions are for one
+    /// call; its lists of tools decide what lasts longer.
+    fn parse_answer(&self, event: &Value) -> Result<FrontEndAnswer, AnswerError> {
+        let types = ["permission_decided", "respond"];
+        let event = IncomingEvent::read(event, &types, "`permission_decided` or `respond`")?;
+        let call = event.name("callId")?;
+        let note = event.note("note")?;
+        let decision = match event.name("decision")? {
+            "allow" => FrontEndDecision::Allow {
+                scope: ApprovalScope::Once,
+                coverage: ApprovalCoverage::Subject,
+                note,
+            },
+            "deny" => FrontEndDecision::Deny { note },
+            _ => return Err(wrong("decision", "is not `allow` or `deny`")),
+        };
+        Ok(FrontEndAnswer::of_call(call, decision))
     }
 }
 
@@ -51,9 +74,9 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
             vec![with_call(Channel::Progress, "tool:start", &shown, none())]
         }
         // `respond` is a function in Kode; here it lists the possible decisions.
-        EventKind::PermissionRequest { .. } => {
+        EventKind::PermissionRequest { changes, .. } => {
             let respond = json!({"callId": call.id(), "decisions": ["allow", "deny"]});
-            let shown = snapshot(call, None);
+            let shown = asking_snapshot(call, changes.as_deref());
             vec![with_call(
                 Channel::Control,
                 "permission_required",
@@ -61,7 +84,9 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
                 ("respond", respond),
             )]
         }
-        EventKind::PermissionDecided { decision, by, note } => {
+        EventKind::PermissionDecided {
+            decision, by, note, ..
+        } => {
             let decided = object_without_nulls([
                 ("channel", json!(Channel::Control.as_str())),
                 ("type", json!("permission_decided")),
@@ -144,6 +169,18 @@ fn state(state: CallState, prompted: bool, decision: Option<&str>) -> &'static s
     }
 }
 
+/// The snapshot of a call that waits for approval, with the diff of its changes in `meta`, which Kode's card shows.
+fn asking_snapshot(call: SnapshotView<'_>, changes: Option<&ChangeSet>) -> Value {
+    let mut shown = snapshot(call, None);
+    let meta = &mut shown["approval"]["meta"];
+    if let Some(changes) = changes.filter(|changes| !changes.is_empty())
+        && (meta.is_null() || meta.is_object())
+    {
+        meta["diff"] = json!(changes_text(changes));
+    }
+    shown
+}
+
 /// Kode's snapshot of a call, with its result if there is one.
 fn snapshot(call: SnapshotView<'_>, result: Option<&Value>) -> Value {
     let required = call.approval("required") == &Value::Bool(true);
@@ -153,6 +190,14 @@ fn snapshot(call: SnapshotView<'_>, result: Option<&Value>) -> Value {
         let value = call.approval(member);
         if !value.is_null() {
             approval[member] = value.clone();
+        }
+    }
+    // Kode's card shows `meta`, which also has the reason.
+    let reason = call.approval("reason");
+    if !reason.is_null() && (approval["meta"].is_null() || approval["meta"].is_object()) {
+        let meta = &mut approval["meta"];
+        if meta["reason"].is_null() {
+            meta["reason"] = reason.clone();
         }
     }
     let error = (!call.get("error").is_null()).then(|| error(call));
@@ -165,7 +210,7 @@ fn snapshot(call: SnapshotView<'_>, result: Option<&Value>) -> Value {
             json!(state(call.state(), required, decision.as_str())),
         ),
         ("approval", approval),
-        ("result", result.map(mask_value).unwrap_or_default()),
+        ("result", result.map(masked_result).unwrap_or_default()),
         ("error", json!(error)),
         ("isError", call.get("isError").clone()),
         ("startedAt", call.get("startedAt").clone()),
@@ -220,7 +265,8 @@ fn trail(call: SnapshotView<'_>) -> Value {
     Value::Array(shown)
 }
 
-/// Returns the card to show for a `tool:start` and its update for the `tool:end`.
+/// Returns what a front end of Kode draws for an event: the card of a call (`tool:start`, updated by `tool:end`) or of
+/// an approval (`permission_required`, updated by `permission_decided`). Other events have no card.
 pub fn card(event: &Value) -> Option<Value> {
     let call = &event["call"];
     let of = |name: &str| call[name].clone();
@@ -246,6 +292,18 @@ pub fn card(event: &Value) -> Option<Value> {
                 ("completedAt", of("completedAt")),
             ]))
         }
+        "permission_required" => Some(object_without_nulls([
+            ("id", of("id")),
+            ("toolName", of("name")),
+            ("input", of("inputPreview")),
+            ("approval", of("approval")),
+        ])),
+        "permission_decided" => Some(object_without_nulls([
+            ("callId", event["callId"].clone()),
+            ("decision", event["decision"].clone()),
+            ("decidedBy", event["decidedBy"].clone()),
+            ("note", event["note"].clone()),
+        ])),
         _ => None,
     }
 }

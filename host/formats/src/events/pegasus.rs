@@ -4,10 +4,12 @@ mod errors;
 
 use serde_json::{Value, json};
 
-use super::EventFormat;
-use super::snapshot_view::{SnapshotView, failure_message, object_without_nulls, rounded};
+use super::snapshot_view::{
+    SnapshotView, failure_message, masked_result, object_without_nulls, rounded,
+};
+use super::{AnswerError, EventFormat, FrontEndAnswer};
 use toolhost_contract::bus::{BusEvent, EventKind};
-use toolhost_contract::lifecycle::{CallRecord, CallState, mask_value};
+use toolhost_contract::lifecycle::{CallRecord, CallState};
 use toolhost_contract::{CallError, Outcome};
 
 pub use errors::{
@@ -25,6 +27,11 @@ impl EventFormat for PegasusEvents {
             .into_iter()
             .collect()
     }
+
+    /// Pegasus does not ask: its tools run within `allowedPaths`, and it has no event for a question or an answer.
+    fn parse_answer(&self, _event: &Value) -> Result<FrontEndAnswer, AnswerError> {
+        Err(AnswerError::NoAnswers { system: "Pegasus" })
+    }
 }
 
 fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
@@ -37,14 +44,14 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
             "TOOL_CALL_COMPLETED",
             json!({
                 "toolName": call.name(),
-                "result": result.as_ref().map(mask_value),
+                "result": result.as_ref().map(masked_result),
                 "durationMs": call.duration_ms(),
             }),
         ),
         EventKind::CallCompleted {
             summary, result, ..
         } => {
-            let result = result.as_ref().map(mask_value);
+            let result = result.as_ref().map(masked_result);
             let message = failure_message(result.as_ref(), summary.as_deref());
             ("TOOL_CALL_FAILED", failed(call, message, "failed"))
         }

@@ -2,10 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::EventFormat;
-use super::snapshot_view::{SnapshotView, escape_value, object_without_nulls};
+use super::answer::{IncomingEvent, note_text, wrong};
+use super::snapshot_view::{
+    SnapshotView, changes_text, choice, escape_text, escape_value, masked_result,
+    object_without_nulls,
+};
+use super::{
+    AnswerError, AnswerTarget, ApprovalCoverage, EventFormat, FrontEndAnswer, FrontEndDecision,
+};
 use toolhost_contract::bus::{BusEvent, EventKind};
-use toolhost_contract::lifecycle::mask_value;
+use toolhost_contract::policy::ApprovalScope;
+use toolhost_contract::{ChangeSet, text};
 
 /// `tool:permission:request`, `tool:permission:response`, `tool:execution:complete`, `tool:execution:error`.
 ///
@@ -20,11 +27,46 @@ impl EventFormat for SemaEvents {
             .into_iter()
             .collect()
     }
+
+    /// `tool:permission:response` with `toolId`, `toolName` or both. `selected` is a name of the options of the
+    /// request, or a text of the user that denies the call and is passed to the model.
+    fn parse_answer(&self, event: &Value) -> Result<FrontEndAnswer, AnswerError> {
+        let event = IncomingEvent::read(event, &[RESPONSE], "`tool:permission:response`")?;
+        let target = AnswerTarget {
+            call: event.optional_name("toolId")?.map(str::to_owned),
+            tool: event.optional_name("toolName")?.map(str::to_owned),
+        };
+        if target == AnswerTarget::default() {
+            return Err(wrong("toolName", "is missing; `toolId` is missing too"));
+        }
+        let selected = event.get("selected").as_str().unwrap_or_default();
+        let allow = |scope| FrontEndDecision::Allow {
+            scope,
+            coverage: ApprovalCoverage::Subject,
+            note: None,
+        };
+        let decision = match selected {
+            "agree" => allow(ApprovalScope::Once),
+            "allow" => allow(ApprovalScope::Project),
+            // A refusal stops the turn of Sema; a text does not.
+            "refuse" => FrontEndDecision::Cancel,
+            note => match note_text(note) {
+                note if note.is_empty() => {
+                    let problem = "is not `agree`, `allow`, `refuse` or a text for the model";
+                    return Err(wrong("selected", problem));
+                }
+                note => FrontEndDecision::Deny { note: Some(note) },
+            },
+        };
+        Ok(FrontEndAnswer { target, decision })
+    }
 }
 
+const RESPONSE: &str = "tool:permission:response";
+
 fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
-    let named = |kind: &str, members: [(&str, Value); 3]| {
-        let [first, second, third] = members;
+    let named = |kind: &str, members: [(&str, Value); 4]| {
+        let [first, second, third, fourth] = members;
         object_without_nulls([
             ("type", json!(kind)),
             ("agentId", json!(event.caller.agent)),
@@ -33,6 +75,7 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
             first,
             second,
             third,
+            fourth,
         ])
     };
     match &event.kind {
@@ -40,19 +83,27 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
             title,
             summary,
             content,
+            changes,
         } => Some(named(
             "tool:permission:request",
             [
-                ("title", escape_value(&json!(title))),
-                ("summary", escape_value(&json!(summary))),
-                ("content", escape_value(content)),
+                ("title", json!(escape_text(title))),
+                ("summary", json!(escape_text(summary))),
+                ("content", request_content(content, changes.as_deref())),
+                ("options", options(content)),
             ],
         )),
-        EventKind::PermissionDecided { decision, note, .. } => Some(named(
-            "tool:permission:response",
+        EventKind::PermissionDecided {
+            decision,
+            scope,
+            note,
+            ..
+        } => Some(named(
+            RESPONSE,
             [
-                ("selected", json!(selected(decision, call))),
+                ("selected", json!(selected(decision, *scope))),
                 ("note", json!(note)),
+                ("", Value::Null),
                 ("", Value::Null),
             ],
         )),
@@ -61,6 +112,7 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
             title,
             summary,
             result,
+            ..
         } => Some(named(
             "tool:execution:complete",
             [
@@ -68,8 +120,9 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
                 ("summary", json!(summary.as_deref().unwrap_or_default())),
                 (
                     "content",
-                    result.as_ref().map(mask_value).unwrap_or_default(),
+                    result.as_ref().map(masked_result).unwrap_or_default(),
                 ),
+                ("", Value::Null),
             ],
         )),
         EventKind::CallFailed
@@ -81,6 +134,7 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
                 ("title", json!(call.name())),
                 ("summary", json!(call.code())),
                 ("content", json!(call.message())),
+                ("", Value::Null),
             ],
         )),
         EventKind::CallCreated
@@ -93,10 +147,34 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
     }
 }
 
+/// The content of the prompt, with the diff of the changes.
+fn request_content(content: &Value, changes: Option<&ChangeSet>) -> Value {
+    let mut shown = escape_value(content);
+    if let Some(changes) = changes.filter(|changes| !changes.is_empty())
+        && shown.is_object()
+    {
+        shown["diff"] = json!(changes_text(changes));
+    }
+    shown
+}
+
+/// The possible values of `selected`, each with its text for the user. `allow` is missing if no approval can be saved.
+fn options(content: &Value) -> Value {
+    let offered = |scope| choice(content, scope, None).map(|text| text::escape_line(text, 300));
+    object_without_nulls([
+        (
+            "agree",
+            json!(offered("once").unwrap_or_else(|| "Allow this once".to_owned())),
+        ),
+        ("allow", json!(offered("project"))),
+        ("refuse", json!("Refuse and stop")),
+    ])
+}
+
 /// Sema's `allow` is saved, its `agree` applies once (C-25).
-fn selected(decision: &str, call: SnapshotView<'_>) -> &'static str {
-    match (decision, call.approval("scope").as_str()) {
-        ("allow", None | Some("once")) => "agree",
+fn selected(decision: &str, scope: Option<ApprovalScope>) -> &'static str {
+    match (decision, scope) {
+        ("allow", None | Some(ApprovalScope::Once)) => "agree",
         ("allow", Some(_)) => "allow",
         _ => "refuse",
     }

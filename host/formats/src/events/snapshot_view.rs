@@ -3,11 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use toolhost_contract::bus::BusEvent;
-use toolhost_contract::lifecycle::CallState;
-use toolhost_contract::text;
+use toolhost_contract::lifecycle::{CallState, mask_text, mask_value};
+use toolhost_contract::{ChangeSet, text};
 
 /// Maximum number of characters of a text in a prompt. Truncation is marked.
 const MAX_PROMPT_TEXT_CHARS: usize = 64 << 10;
+
+/// Maximum length in bytes of a result that is a text.
+const MAX_RESULT_TEXT_BYTES: usize = 2_000;
 
 /// The snapshot of a call, with access by member name.
 #[derive(Clone, Copy)]
@@ -120,6 +123,39 @@ pub(super) fn escape_value(content: &Value) -> Value {
 
 pub(super) fn escape_text(text: &str) -> String {
     text::escape_lines(text, MAX_PROMPT_TEXT_CHARS)
+}
+
+/// Returns a result without secrets, truncated.
+pub(super) fn masked_result(result: &Value) -> Value {
+    match result {
+        Value::String(text) => json!(mask_text(text::head(text, MAX_RESULT_TEXT_BYTES))),
+        other => mask_value(other),
+    }
+}
+
+/// Returns the changes as text: a line and the diff of each, escaped and truncated.
+pub(super) fn changes_text(changes: &ChangeSet) -> String {
+    let mut shown = String::new();
+    for change in &changes.changes {
+        if shown.len() > MAX_PROMPT_TEXT_CHARS * 4 {
+            break;
+        }
+        shown.push_str(&change.describe());
+        shown.push('\n');
+        if let Some(diff) = &change.diff {
+            shown.push_str(&diff.diff);
+        }
+    }
+    escape_text(&shown)
+}
+
+/// Returns the text of the first choice of a prompt with this scope that covers this.
+pub(super) fn choice<'a>(content: &'a Value, scope: &str, covers: Option<&str>) -> Option<&'a str> {
+    let mut choices = content["choices"].as_array()?.iter();
+    let found = choices.find(|choice| {
+        choice["scope"] == scope && covers.is_none_or(|covers| choice["covers"] == covers)
+    })?;
+    found["text"].as_str()
 }
 
 /// Returns the message of a logical failure, from its result: `error` in Kode, `message` in MCP and in native results.

@@ -1,5 +1,6 @@
 //! Tests of event formats: the same scenarios in all four formats, one snapshot file per format.
 
+mod answers;
 mod results;
 mod scenarios;
 
@@ -8,24 +9,25 @@ use std::fmt::Write as _;
 use expect_test::{ExpectFile, expect, expect_file};
 use serde_json::{Value, json};
 
-use super::gemini::{ApprovalTarget, ConfirmationOutcome, error_type, parse_outcome};
-use super::{NAMES, by_name, kode, sema};
+use super::gemini::{ConfirmationOutcome, error_type, parse_outcome};
+use super::{ApprovalCoverage, FrontEnd, kode, sema};
 use scenarios::{RecordedScenario, Scenario};
+use toolhost_contract::policy::ApprovalScope;
 
 /// Converts every scenario; one line per event of the other system.
-fn check(view: &str, expected: ExpectFile) {
+fn check(front_end: FrontEnd, expected: ExpectFile) {
     let mut output = String::new();
     for scenario in scenarios::all() {
         let _ = writeln!(output, "== {}", scenario.name);
-        for event in events_of(view, scenario, Some("b1")) {
+        for event in events_of(front_end, scenario, Some("b1")) {
             let _ = writeln!(output, "{event}");
         }
     }
     expected.assert_eq(&output);
 }
 
-fn events_of(view: &str, scenario: Scenario, batch: Option<&str>) -> Vec<Value> {
-    let mut view = by_name(view).unwrap();
+fn events_of(front_end: FrontEnd, scenario: Scenario, batch: Option<&str>) -> Vec<Value> {
+    let mut view = front_end.format();
     let events = RecordedScenario::run(scenario, batch).events;
     events
         .iter()
@@ -41,25 +43,25 @@ fn count(events: &[Value], kind: &str) -> usize {
 //
 #[test]
 fn events_of_gemini() {
-    check("gemini", expect_file!["tests/gemini.txt"]);
+    check(FrontEnd::Gemini, expect_file!["tests/gemini.txt"]);
 }
 
 //
 #[test]
 fn events_of_kode() {
-    check("kode", expect_file!["tests/kode.txt"]);
+    check(FrontEnd::Kode, expect_file!["tests/kode.txt"]);
 }
 
 //
 #[test]
 fn events_of_sema() {
-    check("sema", expect_file!["tests/sema.txt"]);
+    check(FrontEnd::Sema, expect_file!["tests/sema.txt"]);
 }
 
 //
 #[test]
 fn events_of_pegasus() {
-    check("pegasus", expect_file!["tests/pegasus.txt"]);
+    check(FrontEnd::Pegasus, expect_file!["tests/pegasus.txt"]);
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn every_call_ends_once_in_every_format() {
     for index in 0..scenarios::all().len() {
         for batch in [None, Some("b1")] {
             let events_of_view = |view| events_of(view, scenarios::all().swap_remove(index), batch);
-            let gemini = events_of_view("gemini");
+            let gemini = events_of_view(FrontEnd::Gemini);
             assert_eq!(count(&gemini, "onAllToolCallsComplete"), 1);
             let ended = |event: &&Value| {
                 event["type"] == "onToolCallsUpdate"
@@ -81,14 +83,14 @@ fn every_call_ends_once_in_every_format() {
                 .find(|event| event["type"] == "onAllToolCallsComplete");
             let status = &complete.unwrap()["calls"][0]["status"];
             assert!(["success", "error", "cancelled"].contains(&status.as_str().unwrap()));
-            let kode = events_of_view("kode");
+            let kode = events_of_view(FrontEnd::Kode);
             assert_eq!(count(&kode, "tool:start"), 1);
             assert_eq!(count(&kode, "tool:end"), 1);
-            let sema = events_of_view("sema");
+            let sema = events_of_view(FrontEnd::Sema);
             let ends =
                 count(&sema, "tool:execution:complete") + count(&sema, "tool:execution:error");
             assert_eq!(ends, 1);
-            let pegasus = events_of_view("pegasus");
+            let pegasus = events_of_view(FrontEnd::Pegasus);
             let ends = count(&pegasus, "TOOL_CALL_COMPLETED") + count(&pegasus, "TOOL_CALL_FAILED");
             assert_eq!((count(&pegasus, "TOOL_CALL_REQUESTED"), ends), (1, 1));
         }
@@ -97,7 +99,7 @@ fn every_call_ends_once_in_every_format() {
 
 #[test]
 fn r_147_secrets_are_masked_in_every_format() {
-    for view in NAMES {
+    for view in FrontEnd::ALL {
         for scenario in scenarios::all() {
             let output = json!(events_of(view, scenario, None)).to_string();
             assert!(!output.contains("hunter2"), "{view}: {output}");
@@ -111,7 +113,7 @@ fn r_147_secrets_are_masked_in_every_format() {
 fn r_143_state_sequences_match_kode() {
     let mut edges: Vec<String> = Vec::new();
     for scenario in scenarios::all() {
-        let events = events_of("kode", scenario, None);
+        let events = events_of(FrontEnd::Kode, scenario, None);
         let trail = events.last().unwrap()["call"]["auditTrail"].clone();
         let states: Vec<&str> = trail
             .as_array()
@@ -150,7 +152,7 @@ fn r_143_state_sequences_match_kode() {
 fn r_246_cards_are_created_at_start_and_updated_at_end() {
     let mut cards = String::new();
     for index in [0, 11] {
-        for event in events_of("kode", scenarios::all().swap_remove(index), None) {
+        for event in events_of(FrontEnd::Kode, scenarios::all().swap_remove(index), None) {
             if let Some(card) = kode::card(&event) {
                 let _ = writeln!(cards, "{card}");
             }
@@ -169,7 +171,7 @@ fn gemini_prompts_end_when_the_input_changes() {
     let scenario = scenarios::all()
         .into_iter()
         .find(|scenario| scenario.name == "modify");
-    for event in events_of("gemini", scenario.unwrap(), Some("b1")) {
+    for event in events_of(FrontEnd::Gemini, scenario.unwrap(), Some("b1")) {
         let call = &event["calls"][0];
         let (args, dialog) = (&call["request"]["args"], &call["confirmationDetails"]);
         if !dialog.is_null() {
@@ -182,19 +184,31 @@ fn gemini_prompts_end_when_the_input_changes() {
 //
 #[test]
 fn r_194_gemini_outcomes_are_parsed() {
-    let allow = |scope, width| Some(ConfirmationOutcome::Allow { scope, width });
+    let allow = |scope, coverage| Some(ConfirmationOutcome::Allow { scope, coverage });
     for (outcome, meaning) in [
-        ("ProceedOnce", allow("once", ApprovalTarget::Subject)),
-        ("proceed_once", allow("once", ApprovalTarget::Subject)),
-        ("ProceedAlways", allow("session", ApprovalTarget::Subject)),
+        (
+            "ProceedOnce",
+            allow(ApprovalScope::Once, ApprovalCoverage::Subject),
+        ),
+        (
+            "proceed_once",
+            allow(ApprovalScope::Once, ApprovalCoverage::Subject),
+        ),
+        (
+            "ProceedAlways",
+            allow(ApprovalScope::Session, ApprovalCoverage::Subject),
+        ),
         (
             "ProceedAlwaysServer",
-            allow("session", ApprovalTarget::Server),
+            allow(ApprovalScope::Session, ApprovalCoverage::Server),
         ),
-        ("ProceedAlwaysTool", allow("session", ApprovalTarget::Tool)),
+        (
+            "ProceedAlwaysTool",
+            allow(ApprovalScope::Session, ApprovalCoverage::Tool),
+        ),
         (
             "ProceedAlwaysAndSave",
-            allow("project", ApprovalTarget::Subject),
+            allow(ApprovalScope::Project, ApprovalCoverage::Subject),
         ),
         ("ModifyWithEditor", Some(ConfirmationOutcome::Modify)),
         ("Cancel", Some(ConfirmationOutcome::Cancel)),
@@ -227,14 +241,14 @@ fn error_codes_map_to_gemini_types() {
 fn r_192_sema_permission_keys_have_no_mcp_prefix() {
     assert_eq!(sema::permission_key("mcp__tracker_add"), "tracker_add");
     assert_eq!(sema::permission_key("Read"), "Read");
-    assert!(by_name("other").is_none());
+    assert!(FrontEnd::by_name("other").is_none());
 }
 
 // the list contains every call of the batch, in the order of their first events.
 #[test]
 fn r_243_calls_of_a_batch_share_one_gemini_list() {
     let mut scenarios = scenarios::all();
-    let mut view = by_name("gemini").unwrap();
+    let mut view = FrontEnd::Gemini.format();
     let lives: Vec<RecordedScenario> = [scenarios.swap_remove(12), scenarios.swap_remove(3)]
         .into_iter()
         .zip(["c1", "c2"])
@@ -272,7 +286,7 @@ fn r_243_calls_of_a_batch_share_one_gemini_list() {
 
 #[test]
 fn the_gemini_list_is_bounded() {
-    let mut view = by_name("gemini").unwrap();
+    let mut view = FrontEnd::Gemini.format();
     let mut last = Value::Null;
     for index in 0..300 {
         let scenario = scenarios::all().swap_remove(3);

@@ -197,6 +197,7 @@ async fn close(
     }
     let event_kind = EventKind::PermissionDecided {
         decision,
+        scope: None,
         by: by.to_owned(),
         note: note.map(ToOwned::to_owned),
     };

@@ -129,6 +129,7 @@ impl Kernel {
                 .await?;
             return Ok(CommitOutcome::Committed(outcome.into()));
         };
+        run.journal.record_changes(staged.changes());
         match Box::pin(self.commit_changes(entry, staged, by, run)).await {
             Ok(id) => {
                 run.report.commits.push(id);

@@ -7,7 +7,9 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use toolhost_contract::lifecycle::Transition;
-use toolhost_contract::policy::{self, AnswerOutcome, ApprovalScope, NewApproval, OnHeadlessAsk};
+use toolhost_contract::policy::{
+    self, AnswerOutcome, ApprovalScope, NewApproval, Offer, OnHeadlessAsk,
+};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{Answer, Call, CallError, ErrorClass, Grant, Question, UserEdit, text};
 
@@ -38,19 +40,23 @@ impl Kernel {
             .map_err(CallError::from)?;
         self.describe_question(entry, run, &mut question).await;
         let title = format!("{} ({})", entry.tool.display_name, entry.name);
-        run.journal
-            .ask(
-                text::escape_line(&title, 200),
-                question.reason.clone(),
-                question.rule.clone(),
-                question.meta.clone(),
-                question_content(&question, &run.input),
-            )
-            .await?;
         let answered = {
+            let request = run
+                .journal
+                .ask(
+                    text::escape_line(&title, 200),
+                    question.reason.clone(),
+                    question.rule.clone(),
+                    question.meta.clone(),
+                    question_content(&question, &run.input),
+                    question.changes.clone(),
+                )
+                .await?;
             let asking = self
                 .pending_questions
                 .open(run.id.clone(), question.clone());
+            // Published last, because a subscriber can answer immediately.
+            run.journal.publish(request);
             self.await_answer(&question, run, &run.backend_call(entry), asking)
                 .await
         };
@@ -73,7 +79,8 @@ impl Kernel {
                 Ok(resolved)
             }
             Ok(AnswerOutcome::Modified { input }) => {
-                run.journal.record_decision("modify", &by, note.as_deref());
+                run.journal
+                    .record_decision("modify", None, &by, note.as_deref());
                 let step = Transition::InputModified {
                     input: input.clone().into(),
                     by,
@@ -88,7 +95,8 @@ impl Kernel {
                     let remedies: Vec<&str> = remedies.into_iter().flatten().collect();
                     denial.remedy = (!remedies.is_empty()).then(|| remedies.join("; "));
                 } else {
-                    run.journal.record_decision("deny", &by, note.as_deref());
+                    run.journal
+                        .record_decision("deny", None, &by, note.as_deref());
                     run.journal.denied_by = Some(by);
                     run.journal.denial_note = note;
                 }
@@ -111,14 +119,20 @@ impl Kernel {
             run.journal.step(Transition::ValidationStarted).await?;
             return Ok(Evaluation::InputChanged(run.input.clone()));
         }
-        let scope = approval.as_ref().map_or("once", |new| new.scope.as_str());
-        let scope = scope.to_owned();
+        let scope = approval
+            .as_ref()
+            .map_or(ApprovalScope::Once, |new| new.scope);
         if let Some(new) = approval {
             self.save_approval(*new, &by).await?;
         }
-        run.journal.record_decision("allow", &by, note.as_deref());
         run.journal
-            .step(Transition::Approved { by, scope, note })
+            .record_decision("allow", Some(scope), &by, note.as_deref());
+        run.journal
+            .step(Transition::Approved {
+                by,
+                scope: scope.as_str().to_owned(),
+                note,
+            })
             .await?;
         Ok(Evaluation::Decided(Authorization::Granted(grant)))
     }
@@ -243,6 +257,16 @@ fn describe_edits(edits: &[UserEdit]) -> String {
     format!("with changes to {}", paths.join(", "))
 }
 
+/// Returns an offer as data. `covers` is `call`, `subject` (what the call accesses) or `tool` (every call of the tool).
+fn choice(offer: &Offer) -> Value {
+    let covers = match (offer.scope, offer.narrowing.tool) {
+        (ApprovalScope::Once, _) => "call",
+        (_, true) => "tool",
+        (_, false) => "subject",
+    };
+    json!({"text": offer.text, "scope": offer.scope.as_str(), "covers": covers})
+}
+
 /// Returns the question as data: its kind, and the members of that kind.
 fn question_content(question: &Question, input: &Value) -> Value {
     let mut shown = json!({
@@ -250,7 +274,7 @@ fn question_content(question: &Question, input: &Value) -> Value {
         "tool": question.tool,
         "plugin": question.plugin,
         "input": input,
-        "offers": question.offers.iter().map(|offer| offer.text.as_str()).collect::<Vec<_>>(),
+        "choices": question.offers.iter().map(choice).collect::<Vec<_>>(),
     });
     if let Some(description) = &question.description {
         shown["description"] = json!(description);

@@ -9,7 +9,7 @@ use toolhost_contract::bus::{BusEvent, EventKind};
 use toolhost_contract::lifecycle::{
     CallRecord, CallState, ResolvedTool, Snapshot, Timestamp, Transition,
 };
-use toolhost_contract::{CallEvent, CallId};
+use toolhost_contract::{CallEvent, CallId, ChangeKind, ChangeSet, FileChange, FileDiff, FileKind};
 
 pub struct Scenario {
     pub name: &'static str,
@@ -22,12 +22,16 @@ pub enum ScenarioStep {
     Apply(Transition),
     /// Prompts the user, with this content.
     Prompt(Value),
+    /// Prompts the user to approve changes.
+    PromptChanges(Value, ChangeSet),
     Emit(CallEvent),
     /// Completes the call with this result.
     Complete(bool, Value),
+    /// Completes the call, which changed one file.
+    CompleteChange(Value, FileDiff),
 }
 
-use ScenarioStep::{Apply, Complete, Emit, Prompt};
+use ScenarioStep::{Apply, Complete, CompleteChange, Emit, Prompt, PromptChanges};
 
 fn found(tool: &str) -> ScenarioStep {
     Apply(Transition::ToolResolved(Arc::new(ResolvedTool {
@@ -114,11 +118,41 @@ fn scenario(
     }
 }
 
-fn diff(new: &str) -> Value {
+fn file_diff(new: &str) -> FileDiff {
+    FileDiff {
+        file_name: "a.txt".to_owned(),
+        diff: format!("--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+{new}\u{202e}\n"),
+        original: Some("one\n".to_owned()),
+        new: format!("{new}\n"),
+    }
+}
+
+/// Offers for this call, the session and the project.
+fn edit_content() -> Value {
     json!({
         "kind": "edit",
-        "diff": {"file_name": "a.txt", "diff": format!("-one\n+{new}\u{202e}\n"), "original": "one\n", "new": format!("{new}\n")},
+        "choices": [
+            {"text": "Allow `edit` this once", "scope": "once", "covers": "call"},
+            {"text": "Allow `edit` in a.txt for this session", "scope": "session", "covers": "subject"},
+            {"text": "Allow `edit` in a.txt in this project", "scope": "project", "covers": "subject"},
+        ],
     })
+}
+
+pub fn change(new: &str) -> ChangeSet {
+    let change = FileChange {
+        path: "a.txt".to_owned(),
+        kind: ChangeKind::Modified,
+        file_kind: FileKind::File,
+        diff: Some(file_diff(new)),
+        sizes: (Some(4), Some(new.len() as u64 + 1)),
+        modes: None,
+        executable: false,
+        no_diff_reason: None,
+    };
+    ChangeSet {
+        changes: vec![change],
+    }
 }
 
 pub fn all() -> Vec<Scenario> {
@@ -266,18 +300,18 @@ pub fn all() -> Vec<Scenario> {
             vec![
                 Apply(Transition::ValidationStarted),
                 found("edit"),
-                Prompt(diff("two")),
+                PromptChanges(edit_content(), change("two")),
                 Apply(Transition::InputModified {
                     input: json!({"path": "a.txt", "new": "three"}).into(),
                     by: "user".to_owned(),
                 }),
                 Apply(Transition::ValidationStarted),
                 found("edit"),
-                Prompt(diff("three")),
+                PromptChanges(edit_content(), change("three")),
                 approved("session"),
                 scheduled("user"),
                 Apply(Transition::Started),
-                Complete(false, json!("Modified a.txt")),
+                CompleteChange(json!("Modified a.txt"), file_diff("three")),
             ],
         ),
         scenario(
@@ -326,6 +360,12 @@ pub fn all() -> Vec<Scenario> {
             ],
         ),
     ]
+}
+
+/// The result of a call, and the diff of the file that it changed.
+struct Ended {
+    result: Value,
+    diff: Option<Arc<FileDiff>>,
 }
 
 /// A call and its events so far.
@@ -386,42 +426,58 @@ impl RecordedScenario {
         self.now += 1;
         match part {
             Apply(step) => self.step(step, None),
-            Prompt(content) => {
-                let step = Transition::ApprovalRequested {
-                    reason: "it changes things".to_owned(),
-                    rule: None,
-                    meta: Some(json!({"risk": "high"})),
-                };
-                self.step(step, None);
-                self.emit(EventKind::PermissionRequest {
-                    title: format!("Allow {}?", self.record.name),
-                    summary: "it changes things".to_owned(),
-                    content,
-                });
-            }
+            Prompt(content) => self.prompt(content, None),
+            PromptChanges(content, changes) => self.prompt(content, Some(Arc::new(changes))),
             Emit(event) => self.emit(EventKind::Call(event)),
-            Complete(is_error, result) => {
-                let step = Transition::Completed {
-                    is_error,
-                    supplied_by: None,
-                    duration: Duration::from_micros(7_600),
-                };
-                self.step(step, Some(result));
+            Complete(is_error, result) => self.complete(is_error, Ended { result, diff: None }),
+            CompleteChange(result, diff) => {
+                let diff = Some(Arc::new(diff));
+                self.complete(false, Ended { result, diff });
             }
         }
     }
 
-    fn step(&mut self, step: Transition, result: Option<Value>) {
+    fn prompt(&mut self, content: Value, changes: Option<Arc<ChangeSet>>) {
+        let step = Transition::ApprovalRequested {
+            reason: "it changes things".to_owned(),
+            rule: None,
+            meta: Some(json!({"risk": "high"})),
+        };
+        self.step(step, None);
+        self.emit(EventKind::PermissionRequest {
+            title: format!("Allow {}?", self.record.name),
+            summary: "it changes things".to_owned(),
+            content,
+            changes,
+        });
+    }
+
+    fn complete(&mut self, is_error: bool, ended: Ended) {
+        let step = Transition::Completed {
+            is_error,
+            supplied_by: None,
+            duration: Duration::from_micros(7_600),
+        };
+        self.step(step, Some(ended));
+    }
+
+    fn step(&mut self, step: Transition, ended: Option<Ended>) {
         let awaits_approval = self.record.state == CallState::AwaitingApproval;
         let answer = match &step {
-            Transition::Approved { by, note, .. } => Some(("allow", Some(by), note)),
+            Transition::Approved { by, scope, note } => Some((
+                "allow",
+                serde_json::from_value(json!(scope)).ok(),
+                Some(by),
+                note,
+            )),
             Transition::Denied { by, note, .. } if awaits_approval => {
-                Some(("deny", by.as_ref(), note))
+                Some(("deny", None, by.as_ref(), note))
             }
             _ => None,
         };
-        let decided = answer.map(|(decision, by, note)| EventKind::PermissionDecided {
+        let decided = answer.map(|(decision, scope, by, note)| EventKind::PermissionDecided {
             decision,
+            scope,
             by: by.cloned().unwrap_or_default(),
             note: note.clone(),
         });
@@ -432,8 +488,9 @@ impl RecordedScenario {
         self.emit(match state {
             CallState::Completed => EventKind::CallCompleted {
                 title: format!("Ran {}", self.record.name),
-                summary: result.is_some().then(|| "done".to_owned()),
-                result,
+                summary: ended.is_some().then(|| "done".to_owned()),
+                diff: ended.as_ref().and_then(|ended| ended.diff.clone()),
+                result: ended.map(|ended| ended.result),
             },
             CallState::Failed => EventKind::CallFailed,
             CallState::Denied => EventKind::CallDenied,
@@ -443,19 +500,19 @@ impl RecordedScenario {
         });
     }
 
-    fn emit(&mut self, happening: EventKind) {
+    fn emit(&mut self, event_kind: EventKind) {
         let snapshot = Arc::new(Snapshot::new(Arc::new(self.record.clone())));
         let call = Some(self.record.id.clone());
-        self.push(happening, call, Some(snapshot));
+        self.push(event_kind, call, Some(snapshot));
     }
 
-    fn emit_without_call(&mut self, happening: EventKind) {
-        self.push(happening, None, None);
+    fn emit_without_call(&mut self, event_kind: EventKind) {
+        self.push(event_kind, None, None);
     }
 
     fn push(
         &mut self,
-        happening: EventKind,
+        event_kind: EventKind,
         call: Option<CallId>,
         snapshot: Option<Arc<Snapshot>>,
     ) {
@@ -464,7 +521,7 @@ impl RecordedScenario {
             at: Timestamp(self.now),
             caller: Arc::default(),
             call,
-            kind: happening,
+            kind: event_kind,
             snapshot,
         });
     }

@@ -3,13 +3,13 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use toolhost_contract::{Answer, CallId, Principal};
-use toolhost_formats::events as event_formats;
+use toolhost_formats::events::FrontEnd;
 
 use super::test_world::{TestWorld, TestWorldBuilder, batch};
 
 /// Returns the events in the format, one line each: the type and its main members.
-fn converted(world: &TestWorld, system: &str) -> String {
-    let mut view = event_formats::by_name(system).unwrap();
+fn converted(world: &TestWorld, system: FrontEnd) -> String {
+    let mut view = system.format();
     let events = world.events();
     let lines: Vec<String> = events
         .iter()
@@ -61,7 +61,7 @@ async fn check(
     kode: Expect,
     gemini: Expect,
 ) {
-    for (system, expected) in [("kode", kode), ("gemini", gemini)] {
+    for (system, expected) in [(FrontEnd::Kode, kode), (FrontEnd::Gemini, gemini)] {
         let world = setup().build();
         let _ = world.call("c", tool, input.clone()).await;
         expected.assert_eq(&converted(&world, system));
@@ -264,7 +264,7 @@ async fn r_244_r_245_a_turn_is_listed_complete_and_submitted() {
         onAllToolCallsComplete a=success b=error
         markToolsAsSubmitted callIds=["a","b"]
         onToolCallsUpdate a=success b=error"#]]
-    .assert_eq(&converted(&world, "gemini"));
+    .assert_eq(&converted(&world, FrontEnd::Gemini));
 }
 
 // R-230 to R-232, R-239 to R-241
@@ -272,14 +272,14 @@ async fn r_244_r_245_a_turn_is_listed_complete_and_submitted() {
 async fn r_230_r_239_every_event_format_reports_every_end() {
     for (system, expected) in [
         (
-            "sema",
+            FrontEnd::Sema,
             expect![[r#"
         tool:execution:complete
         tool:execution:error
         tool:permission:request, tool:permission:response, tool:execution:error"#]],
         ),
         (
-            "pegasus",
+            FrontEnd::Pegasus,
             expect![[r#"
         TOOL_CALL_REQUESTED, TOOL_CALL_COMPLETED
         TOOL_CALL_REQUESTED, TOOL_CALL_FAILED
@@ -294,7 +294,7 @@ async fn r_230_r_239_every_event_format_reports_every_end() {
         ] {
             let world = TestWorldBuilder::answers([Answer::Deny { note: None }]).build();
             let _ = world.call("c", tool, input).await;
-            let mut view = event_formats::by_name(system).unwrap();
+            let mut view = system.format();
             let messages: Vec<Value> = world
                 .events()
                 .iter()
@@ -322,7 +322,7 @@ async fn r_246_start_and_end_events_contain_what_a_display_needs() {
     let _ = world
         .call("c", "look", json!({"sleep": 2, "password": "hush"}))
         .await;
-    let mut kode = event_formats::by_name("kode").unwrap();
+    let mut kode = FrontEnd::Kode.format();
     let events: Vec<Value> = world
         .events()
         .iter()

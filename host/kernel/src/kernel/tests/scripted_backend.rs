@@ -296,7 +296,7 @@ pub(super) fn tools() -> Vec<Descriptor> {
         ..tool(name, Parallel, true, false)
     };
     vec![
-        dependent("report", "look@^1"),
+        dependent("report", "look"),
         dependent("publish", "p/report"),
         preset,
         measure,

@@ -90,7 +90,7 @@ async fn r_143_every_unfinished_call_of_a_crashed_host_is_sealed_with_advice() {
     assert!(!deferred.finished);
     let events = world.events();
     // the event of Kode-SDK for it, on the channel that its front ends read.
-    let mut kode = toolhost_formats::events::by_name("kode").unwrap();
+    let mut kode = toolhost_formats::events::FrontEnd::Kode.format();
     let converted = kode.convert(&events[0]);
     assert_eq!(
         (&converted[1]["type"], &converted[1]["call"]["state"]),

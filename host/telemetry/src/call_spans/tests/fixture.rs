@@ -176,6 +176,7 @@ pub(super) fn end_of(state: CallState) -> Option<EventKind> {
             title: "the title".to_owned(),
             summary: Some("the summary".to_owned()),
             result: Some(json!("the result")),
+            diff: None,
         },
         S::Failed => EventKind::CallFailed,
         S::Denied => EventKind::CallDenied,
