@@ -40,6 +40,7 @@ pub use prompter::{CallbackPrompter, NoPrompter, Prompter, ScriptedPrompter};
 pub use register::RegisterError;
 pub use registry::{
     PluginInfo, RegistrySnapshot, ToolEntry, ToolInfo, UnavailableTool, UnknownTool,
+    sort_by_display_name,
 };
 pub use schema::{SchemaError, check_schemas};
 pub use services::{AgentTask, Agents, NoServices, Resources};

@@ -18,7 +18,7 @@ mod listing;
 mod lookup;
 mod snapshot;
 
-pub use listing::ToolInfo;
+pub use listing::{ToolInfo, sort_by_display_name};
 pub use lookup::UnknownTool;
 pub use snapshot::{RegistrySnapshot, UnavailableTool};
 pub(crate) use snapshot::{Slots, VersionGroup};

@@ -1,11 +1,13 @@
 //! `host tools`: lists tools.
 
-use clap::Args;
+use std::collections::{BTreeSet, HashMap};
+
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use toolhost_contract::text;
+use toolhost_contract::{ToolName, text};
 use toolhost_formats::model::{Format, ListedTool};
 use toolhost_formats::profile::{Profile, ProfiledRegistry, ProfiledTool};
-use toolhost_kernel::{RegistrySnapshot, ToolEntry};
+use toolhost_kernel::{RegistrySnapshot, ToolEntry, sort_by_display_name};
 
 use super::load_for_listing;
 use crate::exit::{CliError, Exit, OrExit};
@@ -33,8 +35,24 @@ pub struct ToolsArgs {
     #[arg(long, conflicts_with = "json")]
     pub cost: bool,
 
+    /// List only the tools of this category
+    #[arg(long, value_name = "CATEGORY")]
+    pub category: Option<String>,
+
+    /// The order of the list
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Name, conflicts_with = "cost")]
+    pub sort: SortKey,
+
     #[command(flatten)]
     pub list: ListArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SortKey {
+    /// By name
+    Name,
+    /// By the name for display
+    Title,
 }
 
 pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
@@ -42,6 +60,8 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
         format,
         strict,
         cost,
+        category,
+        sort,
         list: args,
     } = args;
     if let Some(format) = format.filter(|format| strict && !format.supports_strict()) {
@@ -56,14 +76,15 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     let host = load_for_listing(&args.host).await?;
     host.require_plugins()?;
     let registry = host.kernel.registry();
+    let entries = selected(&registry, category.as_deref(), sort)?;
+    let profile = host.settings.profile;
+    let profiled = || {
+        let all = ProfiledRegistry::new(profile, host.settings.others, registry.descriptors());
+        in_order_of(&entries, all.list())
+    };
     let format = format.or(cost.then_some(Format::Anthropic));
     let shown = if let Some(format) = format {
-        let profiled = ProfiledRegistry::new(
-            host.settings.profile,
-            host.settings.others,
-            registry.descriptors(),
-        )
-        .list();
+        let profiled = profiled();
         let tools: Vec<ListedTool> = profiled
             .iter()
             .filter_map(|one| {
@@ -85,27 +106,63 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
             shapes::pretty(&listed.tools).or_exit(Exit::Internal)?
         }
     } else if args.json {
-        let tools = match host.settings.profile {
-            Profile::Native => Value::Array(native_to_json(&registry)),
-            profile => {
-                let shown =
-                    ProfiledRegistry::new(profile, host.settings.others, registry.descriptors())
-                        .list();
-                Value::Array(shown.iter().map(shapes::shown).collect())
-            }
+        let tools = match profile {
+            Profile::Native => native_to_json(&registry, &entries),
+            _ => profiled().iter().map(shapes::shown).collect(),
         };
-        shapes::pretty(&tools).or_exit(Exit::Internal)?
+        shapes::pretty(&Value::Array(tools)).or_exit(Exit::Internal)?
     } else {
-        match host.settings.profile {
-            Profile::Native => tool_table(&registry),
-            profile => profile_table(
-                &ProfiledRegistry::new(profile, host.settings.others, registry.descriptors())
-                    .list(),
-            ),
+        match profile {
+            Profile::Native => tool_table(&registry, entries),
+            _ => profile_table(&profiled()),
         }
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// All tools, or those of one category, in this order.
+fn selected<'a>(
+    registry: &'a RegistrySnapshot,
+    category: Option<&str>,
+    sort: SortKey,
+) -> Result<Vec<&'a ToolEntry>, CliError> {
+    let mut entries: Vec<&ToolEntry> = registry
+        .list_all()
+        .filter(|entry| category.is_none_or(|category| entry.tool.category == category))
+        .collect();
+    if let Some(category) = category.filter(|_| entries.is_empty()) {
+        let categories: BTreeSet<String> = registry
+            .list_all()
+            .map(|entry| text::escape_line(&entry.tool.category, 64))
+            .collect();
+        let categories: Vec<String> = categories.into_iter().collect();
+        let message = format!(
+            "no tool has the category `{}`; categories: {}",
+            text::escape_line(category, 64),
+            categories.join(", ")
+        );
+        return Err(CliError::new(Exit::Usage, message));
+    }
+    if sort == SortKey::Title {
+        sort_by_display_name(&mut entries);
+    }
+    Ok(entries)
+}
+
+/// The tools of `profiled` that are among `entries`, in their order.
+fn in_order_of(entries: &[&ToolEntry], profiled: Vec<ProfiledTool>) -> Vec<ProfiledTool> {
+    let position: HashMap<&ToolName, usize> = entries
+        .iter()
+        .enumerate()
+        .map(|(position, entry)| (&entry.name, position))
+        .collect();
+    let mut selected: Vec<(usize, ProfiledTool)> = profiled
+        .into_iter()
+        .filter_map(|one| Some((*position.get(&one.canonical)?, one)))
+        .collect();
+    selected.sort_by_key(|(position, _)| *position);
+    selected.into_iter().map(|(_, one)| one).collect()
 }
 
 /// The size of each definition, largest first. Models are charged for it with every request.
@@ -146,8 +203,8 @@ fn profile_table(shown: &[ProfiledTool]) -> String {
     )
 }
 
-fn native_to_json(registry: &RegistrySnapshot) -> Vec<Value> {
-    let tools = registry.list_all().map(|entry| {
+fn native_to_json(registry: &RegistrySnapshot, entries: &[&ToolEntry]) -> Vec<Value> {
+    let tools = entries.iter().map(|entry| {
         let mut shown = shapes::entry(entry);
         shown["sandboxed"] = json!(is_sandboxed(entry));
         let versions = versions(registry, entry);
@@ -159,10 +216,13 @@ fn native_to_json(registry: &RegistrySnapshot) -> Vec<Value> {
     tools.collect()
 }
 
-pub fn tool_table(registry: &RegistrySnapshot) -> String {
+pub fn tool_table<'a>(
+    registry: &RegistrySnapshot,
+    entries: impl IntoIterator<Item = &'a ToolEntry>,
+) -> String {
     table(
         &["TOOL", "EFFECT", "PLUGIN", "DESCRIPTION"],
-        registry.list_all().flat_map(|entry| {
+        entries.into_iter().flat_map(|entry| {
             let off = if entry.enabled { "" } else { "(disabled) " };
             let bare = if is_sandboxed(entry) {
                 ""
@@ -266,7 +326,7 @@ fn first_sentence(description: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use toolhost_contract::{Descriptor, ToolName};
+    use toolhost_contract::Descriptor;
 
     use super::*;
     use crate::testing;
@@ -281,7 +341,8 @@ mod tests {
             tool
         };
         let kernel = testing::kernel("search", vec![tool("1.0.0")]);
-        let only = tool_table(&kernel.registry());
+        let table = |registry: &RegistrySnapshot| tool_table(registry, registry.list_all());
+        let only = table(&kernel.registry());
         assert!(!only.contains('@'), "{only}");
         testing::register(&kernel, "search", "1.1.0", vec![tool("1.1.0")]);
         expect![[r#"
@@ -290,7 +351,7 @@ mod tests {
               @1.1.0  reads   search  selected by name
               @1.0.0  reads   search
         "#]]
-        .assert_eq(&tool_table(&kernel.registry()));
+        .assert_eq(&table(&kernel.registry()));
         let registry = kernel.registry();
         let listed = registry.get("grep").unwrap();
         let shown: Vec<String> = versions(&registry, listed)
@@ -301,5 +362,37 @@ mod tests {
             {"version":"1.1.0","plugin":"search","digest":null,"enabled":true,"served":true}
             {"version":"1.0.0","plugin":"search","digest":null,"enabled":true,"served":false}"#]]
         .assert_eq(&shown.join("\n"));
+    }
+
+    #[test]
+    fn r_070_r_071_tools_are_selected_by_category_and_sorted_by_title() {
+        let tool = |name: &str, category: &str, title: &str| {
+            let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), "");
+            category.clone_into(&mut tool.category);
+            title.clone_into(&mut tool.display_name);
+            tool
+        };
+        let tools = vec![
+            tool("a", "files", "zebra"),
+            tool("b", "web", "Middle"),
+            tool("c", "files", "Apple"),
+        ];
+        let kernel = testing::kernel("p", tools);
+        let registry = kernel.registry();
+        let names = |category, sort| {
+            selected(&registry, category, sort).map(|entries| {
+                let names = entries.iter().map(|entry| entry.name.to_string());
+                names.collect::<Vec<_>>().join(" ")
+            })
+        };
+        assert_eq!(names(None, SortKey::Name).unwrap(), "a b c");
+        assert_eq!(names(None, SortKey::Title).unwrap(), "c b a");
+        assert_eq!(names(Some("files"), SortKey::Title).unwrap(), "c a");
+        expect!["no tool has the category `mail`; categories: files, web"].assert_eq(
+            &names(Some("mail"), SortKey::Name)
+                .unwrap_err()
+                .error
+                .to_string(),
+        );
     }
 }

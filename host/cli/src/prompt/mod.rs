@@ -150,7 +150,10 @@ impl PromptSession<'_> {
                     self.style,
                 ))
             })?,
-            PromptLine::Tools => Some(tool_table(&self.host.kernel.registry())),
+            PromptLine::Tools => {
+                let registry = self.host.kernel.registry();
+                Some(tool_table(&registry, registry.list_all()))
+            }
             PromptLine::Plugins => Some(plugin_table(self.host)),
             PromptLine::Inspect { tool } => self.show_tool(&tool, |entry| {
                 json::pretty(&json::entry(entry)).or_exit(Exit::Internal)

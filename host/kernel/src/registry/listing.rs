@@ -35,9 +35,7 @@ impl RegistrySnapshot {
     /// Returns the enabled tools, sorted by display name.
     pub fn list_by_display_name(&self) -> Vec<&ToolEntry> {
         let mut entries: Vec<_> = self.list().collect();
-        entries.sort_by_cached_key(|entry| {
-            (entry.tool.display_name.to_lowercase(), entry.name.clone())
-        });
+        sort_by_display_name(&mut entries);
         entries
     }
 
@@ -112,4 +110,9 @@ impl RegistrySnapshot {
         }
         stats
     }
+}
+
+pub fn sort_by_display_name(entries: &mut [&ToolEntry]) {
+    entries
+        .sort_by_cached_key(|entry| (entry.tool.display_name.to_lowercase(), entry.name.clone()));
 }
