@@ -10,7 +10,7 @@ use crate::overlay::{MOST_VALUE_BYTES, SessionVariables, check_name};
 pub struct Previous {
     /// Name.
     key: String,
-    /// Value previously set in this session; null if none or not shown.
+    /// Value before this call, from this session or the host; null if none or not shown.
     previous: Value,
 }
 
@@ -18,7 +18,7 @@ pub struct Previous {
 #[tool(
     writes,
     idempotent,
-    requires = ["session"],
+    requires = ["env", "session"],
     category = "system",
     kind = "other",
     icon = "terminal",
@@ -56,12 +56,17 @@ pub fn set_env(
         None => format!("{key} is no longer set by this session"),
     };
     let previous = SessionVariables::of(cx)?.set(cx, &key, value)?;
-    // A hidden value must not be revealed by setting it.
-    let previous = previous.and_then(|value| shown(&key, value).ok());
-    let previous = previous.map_or(Value::Null, Value::String);
+    let previous = previous_value(&key, previous, std::env::var(&key).ok());
     Ok(Outcome::text(&*text)
         .summary(text)
         .structured(&Previous { key, previous }))
+}
+
+/// The value that programs of the session had. A hidden value must not be revealed by setting it.
+fn previous_value(key: &str, of_session: Option<String>, of_host: Option<String>) -> Value {
+    let previous = of_session.or(of_host);
+    let previous = previous.and_then(|value| shown(key, value).ok());
+    previous.map_or(Value::Null, Value::String)
 }
 
 #[cfg(test)]
@@ -114,6 +119,18 @@ mod tests {
             std::env::var("EXAMPLE_LEVEL").is_err(),
             "the process never sees it"
         );
+    }
+
+    #[test]
+    fn r_363_the_previous_value_may_be_that_of_the_host() {
+        let previous = |key, of_session: Option<&str>, of_host: Option<&str>| {
+            let of_session = of_session.map(str::to_owned);
+            previous_value(key, of_session, of_host.map(str::to_owned))
+        };
+        assert_eq!(previous("LANG", None, Some("C")), json!("C"));
+        assert_eq!(previous("LANG", Some("de"), Some("C")), json!("de"));
+        assert_eq!(previous("LANG", None, None), Value::Null);
+        assert_eq!(previous("API_KEY", None, Some("k")), Value::Null);
     }
 
     #[test]
