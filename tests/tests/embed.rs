@@ -277,7 +277,7 @@ async fn a_reload_keeps_disabled_tools_and_a_failed_one_changes_nothing() {
     host.shut_down().await.unwrap();
 }
 
-/// A front end of another system in the program itself, without a prompter of its own.
+/// The program answers its open questions with events of another system.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_front_end_of_another_system_answers_with_its_event() {
     let folder = tempfile::tempdir().unwrap();

@@ -70,7 +70,7 @@ pub struct Kernel {
     prompter: Arc<dyn Prompter>,
     /// Replaced as a whole, so that a call keeps the hooks that it found with its tool.
     hooks: RwLock<Arc<Hooks>>,
-    registry: Arc<RwLock<Arc<RegistrySnapshot>>>,
+    registry: RegistryHandle,
     /// Signals each new registry. Not sent over the bus, because a subscriber makes every call more expensive.
     registry_changed: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
@@ -93,7 +93,7 @@ pub struct Kernel {
 }
 
 /// Access to the current registry of a kernel.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct RegistryHandle(Arc<RwLock<Arc<RegistrySnapshot>>>);
 
 impl RegistryHandle {
@@ -178,7 +178,7 @@ impl KernelBuilder {
             settings: self.settings,
             prompter: self.prompter,
             hooks: RwLock::new(Arc::new(Hooks::new(self.hooks))),
-            registry: Arc::default(),
+            registry: RegistryHandle::default(),
             registry_changed: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
             sessions: Sessions::new(
@@ -514,12 +514,12 @@ impl Kernel {
     }
 
     pub fn registry(&self) -> Arc<RegistrySnapshot> {
-        Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
+        self.registry.get()
     }
 
     /// Returns access to the current registry for subscribers, which do not keep the kernel alive.
     pub fn registry_handle(&self) -> RegistryHandle {
-        RegistryHandle(Arc::clone(&self.registry))
+        self.registry.clone()
     }
 
     /// Signals each time tools are added, removed, enabled or disabled.

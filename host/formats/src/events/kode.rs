@@ -173,10 +173,10 @@ fn state(state: CallState, prompted: bool, decision: Option<&str>) -> &'static s
 fn asking_snapshot(call: SnapshotView<'_>, changes: Option<&ChangeSet>) -> Value {
     let mut shown = snapshot(call, None);
     let meta = &mut shown["approval"]["meta"];
-    if let Some(changes) = changes.filter(|changes| !changes.is_empty())
+    if let Some(diff) = changes_text(changes)
         && (meta.is_null() || meta.is_object())
     {
-        meta["diff"] = json!(changes_text(changes));
+        meta["diff"] = json!(diff);
     }
     shown
 }

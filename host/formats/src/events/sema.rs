@@ -65,95 +65,85 @@ impl EventFormat for SemaEvents {
 const RESPONSE: &str = "tool:permission:response";
 
 fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
-    let named = |kind: &str, members: [(&str, Value); 4]| {
-        let [first, second, third, fourth] = members;
-        object_without_nulls([
-            ("type", json!(kind)),
-            ("agentId", json!(event.caller.agent)),
-            ("toolId", json!(call.id())),
-            ("toolName", json!(call.name())),
-            first,
-            second,
-            third,
-            fourth,
-        ])
-    };
-    match &event.kind {
+    let (kind, members) = match &event.kind {
         EventKind::PermissionRequest {
             title,
             summary,
             content,
             changes,
-        } => Some(named(
+        } => (
             "tool:permission:request",
-            [
+            vec![
                 ("title", json!(escape_text(title))),
                 ("summary", json!(escape_text(summary))),
                 ("content", request_content(content, changes.as_deref())),
                 ("options", options(content)),
             ],
-        )),
+        ),
         EventKind::PermissionDecided {
             decision,
             scope,
             note,
             ..
-        } => Some(named(
+        } => (
             RESPONSE,
-            [
+            vec![
                 ("selected", json!(selected(decision, *scope))),
                 ("note", json!(note)),
-                ("", Value::Null),
-                ("", Value::Null),
             ],
-        )),
+        ),
         // A logical failure is also complete, because Sema has no other event for it.
         EventKind::CallCompleted {
             title,
             summary,
             result,
             ..
-        } => Some(named(
+        } => (
             "tool:execution:complete",
-            [
+            vec![
                 ("title", json!(title)),
                 ("summary", json!(summary.as_deref().unwrap_or_default())),
                 (
                     "content",
                     result.as_ref().map(masked_result).unwrap_or_default(),
                 ),
-                ("", Value::Null),
             ],
-        )),
+        ),
         EventKind::CallFailed
         | EventKind::CallDenied
         | EventKind::CallCancelled
-        | EventKind::CallSealed => Some(named(
+        | EventKind::CallSealed => (
             "tool:execution:error",
-            [
+            vec![
                 ("title", json!(call.name())),
                 ("summary", json!(call.code())),
                 ("content", json!(call.message())),
-                ("", Value::Null),
             ],
-        )),
+        ),
         EventKind::CallCreated
         | EventKind::CallState(_)
         | EventKind::Call(_)
         | EventKind::BatchCompleted { .. }
         | EventKind::BatchSubmitted { .. }
         | EventKind::RegistryChanged
-        | EventKind::PolicyUpdated => None,
-    }
+        | EventKind::PolicyUpdated => return None,
+    };
+    let common = [
+        ("type", json!(kind)),
+        ("agentId", json!(event.caller.agent)),
+        ("toolId", json!(call.id())),
+        ("toolName", json!(call.name())),
+    ];
+    Some(object_without_nulls(common.into_iter().chain(members)))
 }
 
 /// The content of the prompt, with the diff of the changes.
 fn request_content(content: &Value, changes: Option<&ChangeSet>) -> Value {
     let mut shown = escape_value(content);
-    if let Some(changes) = changes.filter(|changes| !changes.is_empty())
+    if let Some(diff) = changes_text(changes)
         && shown.is_object()
     {
-        shown["diff"] = json!(changes_text(changes));
+        shown["diff"] = json!(diff);
     }
     shown
 }

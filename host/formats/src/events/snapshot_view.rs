@@ -133,8 +133,9 @@ pub(super) fn masked_result(result: &Value) -> Value {
     }
 }
 
-/// Returns the changes as text: a line and the diff of each, escaped and truncated.
-pub(super) fn changes_text(changes: &ChangeSet) -> String {
+/// Returns the changes, if there are any, as text: a line and the diff of each, escaped and truncated.
+pub(super) fn changes_text(changes: Option<&ChangeSet>) -> Option<String> {
+    let changes = changes.filter(|changes| !changes.is_empty())?;
     let mut shown = String::new();
     for change in &changes.changes {
         if shown.len() > MAX_PROMPT_TEXT_CHARS * 4 {
@@ -146,7 +147,7 @@ pub(super) fn changes_text(changes: &ChangeSet) -> String {
             shown.push_str(&diff.diff);
         }
     }
-    escape_text(&shown)
+    Some(escape_text(&shown))
 }
 
 /// Returns the text of the first choice of a prompt with this scope that covers this.

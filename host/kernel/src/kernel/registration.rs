@@ -111,6 +111,7 @@ impl Kernel {
     fn try_change<T, E>(&self, change: impl FnOnce(&mut Draft) -> Result<T, E>) -> Result<T, E> {
         let mut registry = self
             .registry
+            .0
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let mut draft = Draft::from(&registry, &self.settings);

@@ -111,9 +111,9 @@ fn mcp(call: SnapshotView<'_>, content: &Value) -> Members {
 /// The prompt contains what the other kinds have members for, because an approval without its subject would be blind.
 fn info(summary: &str, content: &Value, changes: Option<&ChangeSet>) -> Members {
     let mut prompt = shown(&content["text"]).unwrap_or_else(|| escape_text(summary));
-    if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+    if let Some(diff) = changes_text(changes) {
         prompt.push('\n');
-        prompt.push_str(&changes_text(changes));
+        prompt.push_str(&diff);
     }
     vec![("prompt", json!(prompt)), ("urls", content["urls"].clone())]
 }
