@@ -1,4 +1,4 @@
-//! The control socket of a running host: commands of the same user that change its plugins and servers.
+//! The control socket of a running host: commands of the same user that change its plugins, servers and calls.
 //!
 //! `STATE/hosts/PID.sock` accepts one JSON line per connection and answers with one. `STATE/hosts/PID.json`, readable
 //! only by the user, contains the socket's token: tools cannot read the state directory, so a program that a tool
@@ -52,6 +52,10 @@ pub enum ControlRequest {
     },
     /// Reads the servers of the configuration file again and runs the discovery command again.
     ReloadServers,
+    /// Moves the running command of a call of the local user to the background.
+    DetachCall {
+        call: String,
+    },
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

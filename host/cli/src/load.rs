@@ -206,8 +206,7 @@ impl StartingHost {
 fn agents(settings: &CliSettings, launcher: &Launcher) -> Option<Arc<dyn Agents>> {
     let prompter = settings.mcp.prompter.clone();
     let prompter = prompter.filter(|_| settings.mcp.sampling)?;
-    let commands = settings.core.external_access.agents.clone();
-    let commands = CommandAgents::new(commands, Some(launcher.clone()));
+    let commands = CommandAgents::new(&settings.core, Some(launcher.clone()));
     Some(Arc::new(ClientAgents::new(prompter, Arc::new(commands))))
 }
 

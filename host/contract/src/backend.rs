@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::policy::{Mode, RunningJob};
 use crate::{
-    Call, CallError, Descriptor, EffectBounds, Grant, Outcome, Preview, Principal, ReadSet,
-    Rendering, Services, StagedChanges,
+    Call, CallError, Descriptor, DetachSwitch, EffectBounds, Grant, Outcome, Preview, Principal,
+    ReadSet, Rendering, Services, StagedChanges,
 };
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -64,8 +64,8 @@ pub trait Backend: Send + Sync {
         EffectBounds::UNBOUNDED
     }
 
-    /// Returns whether a call of this tool can only call other tools.
-    fn only_calls_tools(&self, _tool: &Descriptor) -> bool {
+    /// Returns whether a call with this input can only call other tools.
+    fn only_calls_tools(&self, _tool: &Descriptor, _input: &Value) -> bool {
         false
     }
 
@@ -190,6 +190,12 @@ pub trait Sink: Send + Sync {
     /// Returns whether the caller has cancelled the call. A guest can poll this and stop cleanly.
     fn is_cancelled(&self) -> bool {
         false
+    }
+
+    /// Returns the switch with which the caller can detach a command of the call. `None` if the tool cannot run in the
+    /// background.
+    fn detach_switch(&self) -> Option<DetachSwitch> {
+        None
     }
 
     /// Returns whether the read set of the call is required. Recording it has a small cost for each path.

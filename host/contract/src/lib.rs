@@ -8,6 +8,7 @@ pub mod bus;
 mod call;
 mod changes;
 mod descriptor;
+mod detach;
 mod edits;
 mod error;
 pub mod exact_integers;
@@ -46,6 +47,7 @@ pub use changes::{
 pub use descriptor::{
     Annotations, Concurrency, Descriptor, Effect, Example, Source, UnclearDestination,
 };
+pub use detach::{DetachSwitch, DetachableCommand};
 pub use edits::{EditError, EditedChanges, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, UserEdit};
 pub use error::{CallError, ErrorClass};
 pub use hints::{EffectBounds, ToolHints};

@@ -30,6 +30,7 @@ mod explanation;
 mod fuzz;
 mod grant;
 pub mod import;
+mod inherited;
 mod mode;
 mod offer;
 mod path_pattern;
@@ -55,6 +56,7 @@ pub use decide::StagedGrant;
 pub use diagnostic::{Diagnostic, RuleSource, Severity};
 pub use explanation::Explanation;
 pub use grant::{Denial, DenialCode, FileAccess, Grant, STAGED_AUTHORIZER};
+pub use inherited::InheritedRules;
 pub use mode::{AccessClass, Decision, Mode, UnknownMode};
 pub use offer::Offer;
 pub use path_pattern::{Mount, PathContext};
@@ -310,6 +312,8 @@ pub struct Policy {
 
 #[derive(Debug)]
 struct Inner {
+    /// What the policy was compiled from, for sub-agents.
+    spec: PolicySpec,
     rules: Vec<Rule>,
     index: evaluation::RuleIndex,
     /// The mode before any session changed it.
@@ -325,11 +329,14 @@ struct Inner {
     disable_yolo: bool,
     disable_always_allow: bool,
     has_callback: bool,
+    /// The policy of another host, whose users cannot be asked: it denies what it would ask about.
+    is_inherited: bool,
 }
 
 impl Policy {
     /// Compiles the policy. Returns every error found; a policy with an invalid rule is rejected as a whole.
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
+        let uncompiled = spec.clone();
         let nowhere = RuleSource::default();
         let mut wrong = Vec::new();
         let path_context = spec.path_context.with_host_names();
@@ -361,6 +368,8 @@ impl Policy {
         });
         let resolve = |path: &String| path_context.resolve(path);
         let inner = Inner {
+            spec: uncompiled,
+            is_inherited: false,
             index: evaluation::RuleIndex::of(&rules),
             restricts_reads: rules.iter().any(Rule::restricts_reads),
             configured_mode: spec.mode,

@@ -5,6 +5,7 @@ mod batch;
 mod batch_order;
 mod cancel_handle;
 mod deferred;
+mod detach;
 mod execution;
 mod narrow_paths;
 mod preview;
@@ -29,7 +30,8 @@ use serde_json::Value;
 use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp};
 use toolhost_contract::policy::{Mode, Policy};
 use toolhost_contract::{
-    CallError, CallId, Denial, DenialCode, ErrorClass, Outcome, QuotaKind, SessionKey, Sink,
+    CallError, CallId, Denial, DenialCode, DetachSwitch, ErrorClass, Outcome, QuotaKind,
+    SessionKey, Sink,
 };
 use toolhost_store::Store;
 
@@ -53,6 +55,7 @@ use crate::{KernelSettings, Prompter, RegistrySnapshot, ToolEntry};
 
 pub use self::batch::{BatchCall, BatchError, BatchRequest};
 pub use self::deferred::{DeferredError, approve_deferred, deny_deferred};
+pub use self::detach::DetachError;
 pub use self::request::{CallContext, CallRequest, Report};
 pub use self::seal::SealedCall;
 pub use self::sessions::OnSessionEnd;
@@ -83,13 +86,20 @@ pub struct Kernel {
     pending_questions: PendingQuestions,
     approvals: ApprovalCache,
     journal: Arc<Journal>,
-    running: Mutex<HashMap<CallId, (SessionKey, CancelHandle)>>,
+    running: Mutex<HashMap<CallId, RunningEntry>>,
     /// Held by the commit in progress.
     committing: Arc<tokio::sync::Mutex<()>>,
     agents: Arc<dyn Agents>,
     resources: Arc<dyn Resources>,
     /// Set by [`Kernel::share`], so that calls can make further calls.
     weak_self: OnceLock<Weak<Kernel>>,
+}
+
+/// How a running call is cancelled and its command detached.
+struct RunningEntry {
+    session: SessionKey,
+    cancel: CancelHandle,
+    detach: DetachSwitch,
 }
 
 /// Access to the current registry of a kernel.
@@ -346,10 +356,23 @@ impl Kernel {
             tool,
             input,
             caller,
-            context,
+            mut context,
         } = request;
+        if let Some(inherited) = &self.settings.inherited {
+            let known = context.restriction.take();
+            context.restriction = Some(known.map_or_else(
+                || Arc::clone(inherited),
+                |known| Arc::new(known.and(inherited)),
+            ));
+        }
         let key = caller.session_key();
-        let Some(guard) = self.track_running(&id, &key, &cancellation) else {
+        let detach = DetachSwitch::default();
+        let entry = RunningEntry {
+            session: key.clone(),
+            cancel: cancellation.clone(),
+            detach: detach.clone(),
+        };
+        let Some(guard) = self.track_running(&id, entry) else {
             let shown = toolhost_contract::text::escape_line(&id.0, 80);
             let message = format!("a call with the id {shown} is already running");
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
@@ -378,7 +401,7 @@ impl Kernel {
             id.clone(),
             Arc::clone(&caller),
             Arc::clone(sink),
-            cancellation.token().clone(),
+            (cancellation.token().clone(), detach),
             life.latest(),
         );
         Ok(RunningCall {
@@ -401,17 +424,12 @@ impl Kernel {
         })
     }
 
-    fn track_running(
-        &self,
-        id: &CallId,
-        session: &SessionKey,
-        cancel: &CancelHandle,
-    ) -> Option<RunningGuard<'_>> {
+    fn track_running(&self, id: &CallId, entry: RunningEntry) -> Option<RunningGuard<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(id) {
             return None;
         }
-        running.insert(id.clone(), (session.clone(), cancel.clone()));
+        running.insert(id.clone(), entry);
         Some(RunningGuard {
             kernel: self,
             id: id.clone(),
@@ -464,9 +482,7 @@ impl Kernel {
     /// Cancels a call in any phase. Returns false if no such call is running.
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running
-            .get(id)
-            .is_some_and(|(_, cancellation)| cancellation.cancel())
+        running.get(id).is_some_and(|call| call.cancel.cancel())
     }
 
     /// Answers a pending question.

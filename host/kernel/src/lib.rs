@@ -31,8 +31,8 @@ pub use clock::Clock;
 pub use event_bus::{MissedEvents, Subscription};
 pub use journal::{Durability, IN_ADVANCE};
 pub use kernel::{
-    BatchCall, BatchError, BatchRequest, CallContext, CallRequest, DeferredError, Kernel,
-    KernelBuilder, OnSessionEnd, RegistryHandle, Report, SealedCall, approve_deferred,
+    BatchCall, BatchError, BatchRequest, CallContext, CallRequest, DeferredError, DetachError,
+    Kernel, KernelBuilder, OnSessionEnd, RegistryHandle, Report, SealedCall, approve_deferred,
     deny_deferred,
 };
 pub use pending_questions::{AttributedAnswer, PendingQuestion, QuestionError};

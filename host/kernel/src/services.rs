@@ -1,6 +1,9 @@
 //! Providers of services that the kernel does not implement itself: sub-agents and MCP resources.
 
+use std::sync::Arc;
+
 use serde_json::Value;
+use toolhost_contract::policy::Policy;
 use toolhost_contract::{AgentInfo, BoxFuture, CallId, Failure, Part, Principal};
 
 use crate::kernel::CallContext;
@@ -24,6 +27,8 @@ pub struct AgentTask {
     pub agent: String,
     /// The task as the tool wrote it.
     pub task: Value,
+    /// The rules of the delegating call.
+    pub policy: Arc<Policy>,
     /// The call that delegates the task.
     pub call: CallId,
     pub caller: Principal,

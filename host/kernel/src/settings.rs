@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::policy::Policy;
+use toolhost_contract::policy::{Policy, Restriction};
 use toolhost_contract::{Limits, Quotas, ToolSet, VersionReq};
 
 use crate::ab_test::AbTest;
@@ -36,6 +36,8 @@ pub struct KernelSettings {
     /// Directories that the host provides to tools, by the names in guests and on the host. A caller cannot narrow a
     /// call to exclude them.
     pub provided_directories: Arc<[String]>,
+    /// Limits of every call, from the host of which this one is a sub-agent.
+    pub inherited: Option<Arc<Restriction>>,
 }
 
 /// The handling of a plugin that registers a name of another plugin.
@@ -68,6 +70,7 @@ impl Default for KernelSettings {
             quotas: Quotas::default(),
             project: None,
             provided_directories: Arc::default(),
+            inherited: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::EventKind;
-use toolhost_contract::{CallEvent, CallId, Principal, ReadSet, Services, Sink};
+use toolhost_contract::{CallEvent, CallId, DetachSwitch, Principal, ReadSet, Services, Sink};
 use toolhost_store::Write;
 
 use crate::event_bus::{NewEvent, payload_size};
@@ -21,6 +21,9 @@ pub(crate) struct CallSink {
     /// The sink of the caller.
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
+    detach: DetachSwitch,
+    /// The tool can run in the background.
+    can_detach: AtomicBool,
     latest: LatestSnapshot,
     stored: AtomicUsize,
     /// The call has ended or is about to; later events are dropped.
@@ -52,7 +55,7 @@ impl CallSink {
         id: CallId,
         caller: Arc<Principal>,
         to: Arc<dyn Sink>,
-        cancel: CancellationToken,
+        (cancel, detach): (CancellationToken, DetachSwitch),
         latest: LatestSnapshot,
     ) -> Self {
         Self {
@@ -61,6 +64,8 @@ impl CallSink {
             caller,
             to,
             cancel,
+            detach,
+            can_detach: AtomicBool::new(false),
             latest,
             stored: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
@@ -77,6 +82,11 @@ impl CallSink {
         self.watched.store(true, Relaxed);
         self.depends_on_more.store(false, Relaxed);
         *self.reads_slot() = None;
+    }
+
+    /// Lets the caller detach a command of the call.
+    pub(crate) fn allow_detaching(&self) {
+        self.can_detach.store(true, Relaxed);
     }
 
     /// Sets the services for the run that begins.
@@ -179,6 +189,11 @@ impl Sink for CallSink {
 
     fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled() || self.to.is_cancelled()
+    }
+
+    fn detach_switch(&self) -> Option<DetachSwitch> {
+        let is_open = self.can_detach.load(Relaxed) && !self.closed.load(Relaxed);
+        is_open.then(|| self.detach.clone())
     }
 
     fn wants_read_set(&self) -> bool {

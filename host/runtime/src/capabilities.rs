@@ -86,7 +86,10 @@ impl Capabilities {
             user: self.user && may_use(tool, Capability::User),
             resources: self.resources && may_use(tool, Capability::Resources),
             list_tools: !self.tools.is_empty() && named(Capability::Tools),
-            agents: self.agents && acts && named(Capability::Agents),
+            agents: self.agents
+                && acts
+                && named(Capability::Agents)
+                && !starts_in_background(tool, input),
             tools: if acts && named(Capability::Tools) {
                 Arc::clone(&self.tools)
             } else {
@@ -215,14 +218,26 @@ pub fn uses_files(tool: &Descriptor) -> bool {
     .any(|need| may_use(tool, need))
 }
 
-/// Whether a call of this tool can only call other tools and use session state.
-pub fn delegates(tool: &Descriptor) -> bool {
+/// Whether a call with this input can only call other tools and use session state.
+pub fn delegates(tool: &Descriptor, input: &Value) -> bool {
     let harmless = [Capability::Tools.as_str(), Capability::Session.as_str()];
-    tool.requires.iter().any(|name| name == harmless[0])
-        && tool
-            .requires
-            .iter()
-            .all(|name| harmless.contains(&name.as_str()))
+    starts_in_background(tool, input)
+        || tool.requires.iter().any(|name| name == harmless[0])
+            && tool
+                .requires
+                .iter()
+                .all(|name| harmless.contains(&name.as_str()))
+}
+
+/// Whether the call starts its task in the background: a tool for sub-agents then only calls itself, without
+/// sub-agents, and the call that it starts is authorized separately.
+fn starts_in_background(tool: &Descriptor, input: &Value) -> bool {
+    let used = [Capability::Agents.as_str(), Capability::Tools.as_str()];
+    let requires = |name: &str| tool.requires.iter().any(|required| required == name);
+    tool.can_background
+        && input["run_in_background"] == Value::Bool(true)
+        && used.iter().all(|name| requires(name))
+        && tool.requires.len() == used.len()
 }
 
 #[cfg(test)]
@@ -260,7 +275,7 @@ mod tests {
             (allowed.may_call("read_file"), "call"),
             (allowed.may_call("write_file"), "call others"),
             (uses_files(&tool), "files"),
-            (delegates(&tool), "delegates"),
+            (delegates(&tool, &Value::Null), "delegates"),
         ];
         let names: Vec<_> = names
             .iter()
@@ -282,5 +297,43 @@ mod tests {
         check(true, &["memory", "session"], "session files");
         check(true, &["agents"], "");
         check(false, &["agents"], "agents");
+        check(false, &["agents", "tools"], "list agents call");
+    }
+
+    #[test]
+    fn a_task_in_the_background_gets_no_sub_agents() {
+        let all = Capabilities {
+            agents: true,
+            tools: Arc::new(["*".to_owned()]),
+            ..Capabilities::default()
+        };
+        let check = |requires: &[&str], can_background, input: &Value, expected: [bool; 2]| {
+            let mut tool = Descriptor::new(ToolName::parse("task").unwrap(), "x");
+            tool.can_background = can_background;
+            tool.requires = requires.iter().map(ToString::to_string).collect();
+            let owner = JobOwner::default();
+            let allowed = all.of(&tool, input, None, &owner, AuthorizedAction::Anything);
+            let found = [allowed.agents, delegates(&tool, input)];
+            assert_eq!(found, expected, "{requires:?} {can_background} {input}");
+        };
+        let both = ["agents", "tools"];
+        let background = serde_json::json!({"run_in_background": true});
+        check(&both, true, &background, [false, true]);
+        check(&both, false, &background, [true, false]);
+        let foreground = serde_json::json!({"run_in_background": false});
+        check(&both, true, &foreground, [true, false]);
+        check(
+            &both,
+            true,
+            &serde_json::json!({"run_in_background": "true"}),
+            [true, false],
+        );
+        check(&["agents"], true, &background, [true, false]);
+        check(
+            &["agents", "tools", "session"],
+            true,
+            &background,
+            [true, false],
+        );
     }
 }

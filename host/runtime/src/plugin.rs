@@ -400,8 +400,8 @@ impl Backend for Plugin {
         }
     }
 
-    fn only_calls_tools(&self, tool: &Descriptor) -> bool {
-        capabilities::delegates(tool)
+    fn only_calls_tools(&self, tool: &Descriptor, input: &Value) -> bool {
+        capabilities::delegates(tool, input)
     }
 
     fn missing_grants(&self, tool: &Descriptor, input: &Value) -> Vec<String> {

@@ -14,7 +14,8 @@ use toolhost_kernel::hooks::process::{ProcessError, run};
 use toolhost_kernel::{AgentTask, Agents};
 use toolhost_process::{ExitReason, Launcher, PipedCommand, run_piped};
 
-use crate::settings::AgentSettings;
+use crate::inherited::{INHERITED_VARIABLE, InheritedGrants};
+use crate::settings::{AgentSettings, Settings};
 
 /// Maximum size of an answer in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
@@ -32,11 +33,16 @@ pub struct CommandAgents {
     agents: Vec<AgentSettings>,
     /// Supervises sub-agents and kills all descendants. Without it only the process group is killed.
     launcher: Option<Launcher>,
+    /// Passed to the commands, with the rules of the calls.
+    grants: InheritedGrants,
     /// Whether this host was started by a sub-agent.
     nested: bool,
     /// Agent and task ids that each user may resume.
     resumable: Mutex<BTreeMap<UserId, VecDeque<(String, String)>>>,
 }
+
+/// Variables that are added to the environment of a command.
+type AgentVariables = [(&'static str, String); 2];
 
 /// The result of a command that exited within its output limit.
 struct CommandOutput {
@@ -47,10 +53,12 @@ struct CommandOutput {
 }
 
 impl CommandAgents {
-    pub fn new(agents: Vec<AgentSettings>, launcher: Option<Launcher>) -> Self {
+    /// `settings`: what the host grants, and the commands.
+    pub fn new(settings: &Settings, launcher: Option<Launcher>) -> Self {
         Self {
-            agents,
+            agents: settings.external_access.agents.clone(),
             launcher,
+            grants: InheritedGrants::of(settings),
             nested: is_nested(),
             resumable: Mutex::default(),
         }
@@ -82,6 +90,13 @@ impl CommandAgents {
                 format!("no task `{id}` of sub-agent `{name}` to resume; start a new one");
             return Err(Failure::new("task_not_found", message));
         }
+        let variables = [
+            (DEPTH_VARIABLE, "1".to_owned()),
+            (
+                INHERITED_VARIABLE,
+                self.grants.to_variable(&task).map_err(failed)?,
+            ),
+        ];
         let mut input = task.task;
         input["call"] = json!(task.call.0);
         input["session"] = json!(task.caller.session);
@@ -89,7 +104,10 @@ impl CommandAgents {
         input["parent_agent"] = json!(task.caller.agent);
         let timeout = agent.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let input = input.to_string();
-        let ended = tokio::time::timeout(timeout, self.run_command(agent, input.as_bytes()));
+        let ended = tokio::time::timeout(
+            timeout,
+            self.run_command(agent, &variables, input.as_bytes()),
+        );
         let ended = ended.await.map_err(|_| {
             let message = format!("sub-agent `{name}` took longer than {}s", timeout.as_secs());
             Failure::new("timeout", message)
@@ -119,6 +137,7 @@ impl CommandAgents {
     async fn run_command(
         &self,
         agent: &AgentSettings,
+        variables: &AgentVariables,
         input: &[u8],
     ) -> Result<CommandOutput, String> {
         let name = &agent.info.name;
@@ -127,7 +146,8 @@ impl CommandAgents {
         };
         let Some(launcher) = &self.launcher else {
             let mut command = Command::new(program);
-            command.args(arguments).env(DEPTH_VARIABLE, "1");
+            command.args(arguments);
+            command.envs(variables.iter().map(|(name, value)| (name, value)));
             let ran = run(command, input, MAX_ANSWER_BYTES).await;
             let ran = ran.map_err(|error| match error {
                 ProcessError::Start(_) => format!("the command of sub-agent `{name}` {error}"),
@@ -140,7 +160,7 @@ impl CommandAgents {
                 stderr: ran.stderr,
             });
         };
-        let command = piped_command(program, arguments)
+        let command = piped_command(program, arguments, variables)
             .map_err(|error| format!("the command of sub-agent `{name}`: {error}"))?;
         let ran = run_piped(launcher, &command, input, MAX_ANSWER_BYTES).await;
         let ran = ran.map_err(|error| format!("the command of sub-agent `{name}`: {error}"))?;
@@ -193,11 +213,19 @@ impl CommandAgents {
 }
 
 /// The command with the environment and working directory of the host.
-fn piped_command(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
+fn piped_command(
+    program: &str,
+    arguments: &[String],
+    added: &AgentVariables,
+) -> std::io::Result<PipedCommand> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name != DEPTH_VARIABLE)
-        .chain([(DEPTH_VARIABLE.to_owned(), "1".to_owned())]);
+        .filter(|(name, _)| added.iter().all(|(added, _)| added != name))
+        .chain(
+            added
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = if program.contains('/') {
         std::path::absolute(program)?.to_string_lossy().into_owned()
@@ -213,31 +241,35 @@ fn piped_command(program: &str, arguments: &[String]) -> std::io::Result<PipedCo
     })
 }
 
-/// Whether a sub-agent started this host. Ancestor processes are inspected too, because a sub-agent can start a host
-/// without its environment, as MCP clients do.
+/// Whether a sub-agent started this host.
 fn is_nested() -> bool {
-    if std::env::var_os(DEPTH_VARIABLE).is_some() {
-        return true;
+    ancestor_variable(DEPTH_VARIABLE).is_some()
+}
+
+/// The value of an environment variable in this process or in its nearest ancestor that has it. Ancestors are inspected
+/// too, because a sub-agent can start a host without its environment, as MCP clients do.
+pub fn ancestor_variable(name: &str) -> Option<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt as _;
+    if let Some(value) = std::env::var_os(name) {
+        return Some(value.into_vec());
     }
     let mut process = std::os::unix::process::parent_id();
     for _ in 0..MAX_ANCESTORS {
-        if has_depth(process) {
-            return true;
+        if let Some(value) = variable_of(process, name) {
+            return Some(value);
         }
-        match parent_of(process) {
-            Some(parent @ 2..) => process = parent,
-            Some(_) | None => return false,
-        }
+        process = parent_of(process).filter(|parent| *parent >= 2)?;
     }
-    false
+    None
 }
 
-fn has_depth(process: u32) -> bool {
-    let variables = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-    let mut names = variables
-        .split(|byte| *byte == 0)
-        .filter_map(|variable| variable.split(|byte| *byte == b'=').next());
-    names.any(|name| name == DEPTH_VARIABLE.as_bytes())
+fn variable_of(process: u32, name: &str) -> Option<Vec<u8>> {
+    let variables = fs::read(format!("/proc/{process}/environ")).ok()?;
+    let mut variables = variables.split(|byte| *byte == 0);
+    variables.find_map(|variable| {
+        let value = variable.strip_prefix(name.as_bytes())?;
+        value.strip_prefix(b"=").map(<[u8]>::to_owned)
+    })
 }
 
 fn parent_of(process: u32) -> Option<u32> {
@@ -264,7 +296,7 @@ mod tests {
 
     #[test]
     fn m_09_only_texts_are_ids_of_tasks() {
-        let agents = CommandAgents::new(Vec::new(), None);
+        let agents = CommandAgents::new(&Settings::default(), None);
         let ann = UserId::from_name(Some("ann"));
         agents.remember(&ann, "general", "5");
         for (resume, expected) in [

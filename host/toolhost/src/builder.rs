@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use toolhost_contract::policy::{self, Decision, Mount, RuleSpec};
 use toolhost_contract::{
-    Access, Backend, Descriptor, Mode, NoSink, Policy, PolicySpec, Principal, SessionKey,
+    Access, Backend, CallId, Descriptor, Mode, NoSink, Policy, PolicySpec, Principal, SessionKey,
 };
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
-    Agents, BatchCall, BatchError, BatchRequest, CallRequest, Durability, PluginInfo, Prompter,
-    Report, Resources, Stats, Subscription, ToolInfo,
+    Agents, BatchCall, BatchError, BatchRequest, CallRequest, DetachError, Durability, PluginInfo,
+    Prompter, Report, Resources, Stats, Subscription, ToolInfo,
 };
 use toolhost_process::Launcher;
 use toolhost_runtime::Compiler;
@@ -229,7 +229,7 @@ impl Builder {
 impl Host {
     /// Calls a tool by any of its names.
     pub async fn call(&self, tool: &str, input: serde_json::Value) -> Report {
-        let id = toolhost_contract::CallId(format!("c-{}", toolhost_kernel::id::random()));
+        let id = CallId(format!("c-{}", toolhost_kernel::id::random()));
         let request = CallRequest::new(id, tool, input, caller());
         self.kernel.call(request, Arc::new(NoSink)).await
     }
@@ -244,6 +244,11 @@ impl Host {
             context: toolhost_kernel::CallContext::default(),
         };
         self.kernel.schedule(request, Arc::new(NoSink)).await
+    }
+
+    /// Moves the running command of a call to the background. The call ends with a result that names the job.
+    pub fn detach(&self, call: &CallId) -> Result<(), DetachError> {
+        self.kernel.detach(call, &caller().user)
     }
 
     /// Subscribes to events from now on.

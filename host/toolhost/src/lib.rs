@@ -29,6 +29,7 @@ pub mod grants;
 mod hooks;
 mod host_paths;
 mod host_resources;
+mod inherited;
 mod load;
 mod provided_directories;
 pub mod retention;
@@ -47,9 +48,9 @@ pub use toolhost_formats::events::FrontEnd;
 pub use toolhost_formats::model::{self as format, Format};
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{
-    Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, Durability, Kernel,
-    NoPrompter, PluginInfo, Prompter, Report, Resources, ScriptedPrompter, Stats, Subscription,
-    ToolInfo, ToolStats,
+    Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, DetachError,
+    Durability, Kernel, NoPrompter, PluginInfo, Prompter, Report, Resources, ScriptedPrompter,
+    Stats, Subscription, ToolInfo, ToolStats,
 };
 pub use toolhost_process::{Launcher, launch as become_program, reset_inherited_signals};
 pub use toolhost_runtime::{Compiler, compile_worker};

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use toolhost_contract::policy::Diagnostic;
+use toolhost_contract::policy::{Diagnostic, Restriction};
 use toolhost_contract::{Backend, Descriptor, Mode, text};
 use toolhost_kernel::hooks::HookEntry;
-use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resources};
+use toolhost_kernel::{
+    Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
+};
 use toolhost_process::Launcher;
 use toolhost_runtime::{
     Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
@@ -24,6 +26,7 @@ use crate::agents::CommandAgents;
 use crate::error::{Error, ErrorKindExt as _};
 use crate::grants::{ScopeOpener, plan_grants};
 use crate::host_resources::HostResources;
+use crate::inherited;
 use crate::retention::{self, RetentionTask};
 use crate::scratch_dir::ScratchDir;
 use crate::settings::Settings;
@@ -119,6 +122,7 @@ impl HostParts {
     /// plugin files. The result can already serve clients while [`PreparedHost::load`] compiles.
     pub async fn prepare(mut self, begin: impl FnOnce(&Kernel)) -> Result<PreparedHost, Error> {
         self.settings.external_access.other_agents |= self.agents.is_some();
+        let inherited = inherited::apply(&mut self.settings, &self.on_message)?;
         let (settings, purpose) = (&self.settings, self.purpose);
         let store = open_store(settings, purpose)?;
         let (staging, temporary) = match (&store, purpose) {
@@ -152,7 +156,7 @@ impl HostParts {
         let runtime = runtime(cache, sandboxes, compiler, environment, &self.on_message)?;
         let (files, broken) = find_plugin_files(&settings.plugins);
         let on_end = outlets.on_session_end();
-        let kernel = self.kernel(store.clone(), staging.as_ref(), on_end, begin);
+        let kernel = self.kernel(inherited, store.clone(), staging.as_ref(), on_end, begin);
         let kernel = kernel.await?;
         // After recovery of interrupted commits.
         let keeper = store.zip(staging.clone()).map(|(store, staging)| {
@@ -177,6 +181,7 @@ impl HostParts {
 
     async fn kernel(
         &mut self,
+        inherited: Option<Arc<Restriction>>,
         store: Option<Store>,
         staging: Option<&Staging>,
         on_session_end: Option<OnSessionEnd>,
@@ -184,12 +189,13 @@ impl HostParts {
     ) -> Result<Kernel, Error> {
         let settings = &self.settings;
         let agents = self.agents.take();
-        let commands = || {
-            let commands = settings.external_access.agents.clone();
-            CommandAgents::new(commands, self.launcher.clone())
-        };
+        let commands = || CommandAgents::new(settings, self.launcher.clone());
         let agents = agents.unwrap_or_else(|| Arc::new(commands()));
-        let mut builder = Kernel::builder(settings.kernel())
+        let kernel_settings = KernelSettings {
+            inherited,
+            ..settings.kernel()
+        };
+        let mut builder = Kernel::builder(kernel_settings)
             .prompter(Arc::clone(&self.prompter))
             .agents(agents);
         if let Some(resources) = self.resources.take() {

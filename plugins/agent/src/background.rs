@@ -79,19 +79,23 @@ pub fn background_run(
             .recommend(advice));
     }
     let job = cx.start_tool(tool.trim(), &json!(params.unwrap_or_default()), timeout_ms)?;
-    let id = inline(&job.id, 128);
-    let text = format!(
-        "{shown} runs in the background as {id}\nread it: shell_output with task_id {id:?}; stop it: shell_kill with task_id {id:?}"
-    );
+    let (text, summary) = started_text(&shown, &job.id);
     let started = StartedCall {
         task_id: job.id,
         tool: job.tool,
         state: job.state,
         started_ms: job.started_ms,
     };
-    Ok(Outcome::text(text)
-        .summary(format!("{shown} runs as {id}"))
-        .structured(&started))
+    Ok(Outcome::text(text).summary(summary).structured(&started))
+}
+
+/// The text for the model and the summary of a call that was started.
+pub fn started_text(what: &str, id: &str) -> (String, String) {
+    let id = inline(id, 128);
+    let text = format!(
+        "{what} runs in the background as {id}\nread it: shell_output with task_id {id:?}; stop it: shell_kill with task_id {id:?}"
+    );
+    (text, format!("{what} runs as {id}"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Start of background commands and their first output.
+//! Commands that start in the background or move to it, and their first output.
 
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::services::process::{Command, Job};
+use toolhost_sdk::services::process::{Command, Job, RunOutput};
 use toolhost_sdk::text::escape;
 
 use crate::command_result::{
@@ -15,13 +15,35 @@ use crate::output_reader::{bounded, gather};
 use crate::show::{field, omission_note};
 use crate::task::is_running;
 
-pub fn start_background(
+/// How a command came to the background.
+#[derive(Clone, Copy)]
+pub enum Origin {
+    /// The model started it there, and waits so many milliseconds for output.
+    Started { delay_ms: u32 },
+    /// The user moved it there while it ran.
+    Moved,
+}
+
+/// Finds the job of a command that the user has moved to the background. `None` if it ran to its end.
+pub fn moved_job(cx: &Context, finished: &RunOutput) -> Result<Option<Job>> {
+    if finished.exit_status.kind != "backgrounded" {
+        return Ok(None);
+    }
+    let jobs = cx.jobs()?;
+    Ok(jobs.into_iter().rev().find(|job| job.pid == finished.pid))
+}
+
+pub fn answer_background(
     cx: &Context,
     job: Job,
-    delay_ms: u32,
+    origin: Origin,
     program: &Command,
     most: usize,
 ) -> Result<Outcome> {
+    let delay_ms = match origin {
+        Origin::Started { delay_ms } => delay_ms,
+        Origin::Moved => 0,
+    };
     let part = gather(cx, job, 0, bounded(cx, delay_ms))?;
     cursor::set(cx, &part.job.id, part.next)?;
     let job = part.job;
@@ -37,14 +59,16 @@ pub fn start_background(
     let running = is_running(&job);
     let ending = job.exit_status.clone().filter(|_| !running);
     let error = ending.as_ref().and_then(|ending| failure(ending, program));
-    let mut text = if running {
-        format!("Started in the background: task {id} ({})\n", program.label)
-    } else {
-        format!(
-            "Started in the background and already ended: task {id} ({})\n",
-            program.label
-        )
+    let how = match origin {
+        Origin::Started { .. } => "Started in the background",
+        Origin::Moved => "The user moved this command to the background",
     };
+    let already_ended = match (running, origin) {
+        (true, _) => "",
+        (false, Origin::Started { .. }) => " and already ended",
+        (false, Origin::Moved) => ", and it has ended",
+    };
+    let mut text = format!("{how}{already_ended}: task {id} ({})\n", program.label);
     text += &field("Output", "stdout", &shown.text);
     if let Some(ending) = &ending {
         text += &how_it_ended(ending, error.as_ref());
@@ -54,7 +78,7 @@ pub fn start_background(
         "Background PIDs: {}\nProcess Group: {}",
         job.pid, job.pid
     );
-    text += &hints(&job.hints, false);
+    text += &hints(&job.hints);
     if running {
         _ = writeln!(
             text,

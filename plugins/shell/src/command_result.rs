@@ -23,7 +23,7 @@ pub struct CommandResult {
     pub signal: Option<String>,
     /// It was killed at a time limit.
     pub timed_out: bool,
-    /// It was started in the background.
+    /// It was started in the background or moved there.
     pub background: bool,
     /// Id for shell_output, shell_input and shell_kill.
     pub task_id: Option<String>,
@@ -49,13 +49,7 @@ pub fn directory(cx: &Context, program: &Command) -> String {
     program.cwd.clone().or_else(first).unwrap_or_default()
 }
 
-pub fn answer(
-    cx: &Context,
-    finished: &RunOutput,
-    program: &Command,
-    most: usize,
-    requested: bool,
-) -> Outcome {
+pub fn answer(cx: &Context, finished: &RunOutput, program: &Command, most: usize) -> Outcome {
     let stdout = OutputText::of(RawOutput {
         bytes: &finished.stdout,
         total: finished.stdout_total,
@@ -81,7 +75,7 @@ pub fn answer(
     if finished.pid != 0 {
         _ = writeln!(text, "Process Group: {}", finished.pid);
     }
-    text += &hints(&finished.hints, requested);
+    text += &hints(&finished.hints);
 
     let answer = CommandResult {
         exit_code: code(ending),
@@ -181,7 +175,7 @@ pub fn how_it_ended(ending: &ExitStatus, error: Option<&Error>) -> String {
 }
 
 /// What the sandbox probably blocked: the program's own error messages do not mention it.
-pub fn hints(hints: &[String], requested: bool) -> String {
+pub fn hints(hints: &[String]) -> String {
     let mut text = String::new();
     let mut stopped = false;
     for hint in hints {
@@ -194,9 +188,6 @@ pub fn hints(hints: &[String], requested: bool) -> String {
     }
     if stopped {
         text += "To allow more: use request_permissions, or ask the user to configure the host.\n";
-    } else if requested {
-        text +=
-            "Note: `additional_permissions` grants nothing by itself; use request_permissions.\n";
     }
     text
 }

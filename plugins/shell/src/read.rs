@@ -241,7 +241,7 @@ fn read_outcome(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> O
     }
     if let Some(how) = ended {
         text += &how_it_ended(how, None);
-        text += &crate::command_result::hints(&job.hints, false);
+        text += &crate::command_result::hints(&job.hints);
     }
     let reading = TaskOutput {
         task_id: job.id.clone(),

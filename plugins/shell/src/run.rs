@@ -6,7 +6,7 @@ use std::time::Duration;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Command;
 
-use crate::background::start_background;
+use crate::background::{Origin, answer_background, moved_job};
 use crate::command_result::{CommandResult, answer};
 use crate::output_reader::bounded;
 use crate::show::label;
@@ -16,36 +16,6 @@ const MOST_COMMAND_BYTES: usize = (128 << 10) - 1;
 const MOST_VARIABLES: usize = 64;
 /// In order of preference; both interpret nearly all commands the same way.
 const SHELLS: [&str; 2] = ["bash", "sh"];
-
-/// Requested file permissions.
-#[data]
-pub struct FilePermissionRequest {
-    /// Paths to read.
-    read: Option<Vec<String>>,
-    /// Paths to change.
-    write: Option<Vec<String>>,
-}
-
-/// Requested permissions.
-#[data]
-pub struct PermissionRequest {
-    /// Network access.
-    network: Option<bool>,
-    /// File access.
-    file_system: Option<FilePermissionRequest>,
-}
-
-impl PermissionRequest {
-    fn is_something(&self) -> bool {
-        let some =
-            |paths: &Option<Vec<String>>| paths.as_ref().is_some_and(|list| !list.is_empty());
-        self.network == Some(true)
-            || self
-                .file_system
-                .as_ref()
-                .is_some_and(|files| some(&files.read) || some(&files.write))
-    }
-}
 
 /// Run a shell command (bash, else sh) in a sandbox: only workspace files are writable, and usually there is no
 /// network. `cd` and variables do not persist; there is no input, so pass options such as `-y`. Long output is cut in
@@ -100,8 +70,6 @@ pub fn shell(
     /// Maximum output.
     #[arg(default = 30_000, min = 1000, max = 100_000)]
     max_output_chars: usize,
-    /// Not granted by this call: use request_permissions.
-    additional_permissions: Option<PermissionRequest>,
     /// Reason, for the user.
     #[arg(max_len = 2000)]
     justification: Option<String>,
@@ -122,11 +90,11 @@ pub fn shell(
         cwd,
         ..Command::default()
     };
-    let requested = additional_permissions.is_some_and(|request| request.is_something());
     if run_in_background {
         let job = with_a_shell(&mut program, |program| cx.start_program(program))?;
-        let delay = delay_ms.unwrap_or(200);
-        return start_background(cx, job, delay, &program, max_output_chars);
+        let delay_ms = delay_ms.unwrap_or(200);
+        let origin = Origin::Started { delay_ms };
+        return answer_background(cx, job, origin, &program, max_output_chars);
     }
     // Must end before the host's timeout of the call, which would discard the output.
     let timeout = bounded(cx, timeout_ms).max(Duration::from_millis(1));
@@ -134,7 +102,10 @@ pub fn shell(
     program.timeout_ms = Some(timeout_ms);
     program.inactivity_timeout_ms = Some(inactivity_timeout_ms);
     let finished = with_a_shell(&mut program, |program| cx.run_program(program))?;
-    Ok(answer(cx, &finished, &program, max_output_chars, requested))
+    if let Some(job) = moved_job(cx, &finished)? {
+        return answer_background(cx, job, Origin::Moved, &program, max_output_chars);
+    }
+    Ok(answer(cx, &finished, &program, max_output_chars))
 }
 
 fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Result<()> {

@@ -11,7 +11,9 @@ use toolhost_contract::units::{format_duration, parse_duration};
 use toolhost_kernel::IN_ADVANCE;
 use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFilter};
 
+use super::plugins::{TargetArgs, change};
 use super::stats::{StatsArgs, stats};
+use crate::control::ControlRequest;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
 use crate::records::{StoreArgs, format_time, now};
@@ -34,6 +36,8 @@ pub enum CallsCommand {
     Show(ShowArgs),
     /// Summarize the newest 10,000 calls by tool and version: number, failures and duration
     Stats(StatsArgs),
+    /// Move the running command of a call to the background; the call ends and names the job
+    Detach(DetachArgs),
 }
 
 #[derive(Debug, Args)]
@@ -85,6 +89,16 @@ pub struct ShowArgs {
     pub store: StoreArgs,
 }
 
+#[derive(Debug, Args)]
+pub struct DetachArgs {
+    /// ID of a running call, as `host calls --unfinished` prints it
+    #[arg(value_name = "CALL")]
+    pub call: String,
+
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
 fn parse_state(name: &str) -> Result<CallState, String> {
     CallState::parse(name).ok_or_else(|| {
         let states: Vec<&str> = CallState::ALL.iter().map(|state| state.as_str()).collect();
@@ -100,6 +114,9 @@ pub fn calls(args: CallsArgs) -> Result<Exit, CliError> {
     match args.command {
         Some(CallsCommand::Show(args)) => show(&args),
         Some(CallsCommand::Stats(args)) => stats(args),
+        Some(CallsCommand::Detach(args)) => {
+            change(&args.target, ControlRequest::DetachCall { call: args.call })
+        }
         None => list(args.list),
     }
 }

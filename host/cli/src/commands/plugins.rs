@@ -93,7 +93,7 @@ pub async fn plugins(args: PluginsArgs) -> Result<Exit, CliError> {
 }
 
 /// Sends a change to a running host and prints its answer.
-fn change(target: &TargetArgs, request: ControlRequest) -> Result<Exit, CliError> {
+pub fn change(target: &TargetArgs, request: ControlRequest) -> Result<Exit, CliError> {
     let paths = HostPaths::from_env(|name| std::env::var(name).ok());
     let hosts = running_hosts(paths.state.as_deref());
     let answer = select_host(hosts, target.pid)?.send(request)?;

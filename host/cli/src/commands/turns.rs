@@ -17,7 +17,7 @@ use toolhost::front_end;
 use toolhost::turn::ProfileView;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, CallerId, OnlyPaths, Question, QuestionForm, SessionKey, Sink,
+    Answer, BoxFuture, Call, CallId, CallerId, OnlyPaths, Question, QuestionForm, SessionKey, Sink,
     UserAnswer, exact_integers, text,
 };
 use toolhost_formats::events::FrontEnd;
@@ -62,6 +62,8 @@ Input lines:
       cancel the turn
   {\"event\": {…}}
       with --events-as: the answer to a question, as an event of that system
+  {\"detach\": \"1\"}
+      move the running command of a call to the background; the call ends and names the job
   {\"stats\": true}
       the number of tools and the calls of this session so far
   {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}
@@ -122,6 +124,8 @@ struct InputLine {
     event: Option<Value>,
     #[serde(default)]
     stats: bool,
+    #[serde(default)]
+    detach: Option<String>,
 }
 
 /// A valid combination of the members of a line.
@@ -136,6 +140,7 @@ enum Request {
     Answer(AnswerLine),
     Event(Value),
     Stats,
+    Detach(String),
 }
 
 enum RequestedTurn {
@@ -156,23 +161,25 @@ impl InputLine {
             || self.agent.is_some()
             || self.task.is_some()
             || self.only_paths.is_some();
-        match (turn, self.answer, self.event, self.stats) {
-            (Some(turn), None, None, false) => Ok(Request::Turn {
+        match (turn, self.answer, self.event, self.stats, self.detach) {
+            (Some(turn), None, None, false, None) => Ok(Request::Turn {
                 turn,
                 strategy: self.strategy,
                 agent: self.agent,
                 task: self.task,
                 only_paths: self.only_paths,
             }),
-            (None, Some(answer), None, false) if !has_options => Ok(Request::Answer(answer)),
-            (None, None, Some(event), false) if !has_options => Ok(Request::Event(event)),
-            (None, None, None, true) if !has_options => Ok(Request::Stats),
+            (None, Some(answer), None, false, None) if !has_options => Ok(Request::Answer(answer)),
+            (None, None, Some(event), false, None) if !has_options => Ok(Request::Event(event)),
+            (None, None, None, true, None) if !has_options => Ok(Request::Stats),
+            (None, None, None, false, Some(call)) if !has_options => Ok(Request::Detach(call)),
             _ => Err(UNEXPECTED_MEMBERS.to_owned()),
         }
     }
 }
 
-const UNEXPECTED_MEMBERS: &str = "expected `calls`, a `turn`, an `answer`, an `event` or `stats`";
+const UNEXPECTED_MEMBERS: &str =
+    "expected `calls`, a `turn`, an `answer`, an `event`, `detach` or `stats`";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -285,6 +292,7 @@ impl TurnQueue {
             }
             Request::Answer(answer) => self.prompter.answer(answer),
             Request::Event(event) => self.answer_event(&event),
+            Request::Detach(call) => self.detach(call),
             Request::Turn {
                 turn,
                 strategy,
@@ -309,6 +317,20 @@ impl TurnQueue {
                 self.start(turn, strategy, caller, weight(line))
             }
         }
+    }
+
+    /// `call`: the program's id of a call of the running turn, or the host's.
+    fn detach(&self, call: String) -> Result<(), String> {
+        let caller = &self.caller.principal;
+        let running = self.kernel.running_calls(&caller.session_key());
+        let has_id = |id: &&CallId| {
+            let of_program = id.0.split_once('/').map(|(_, of_program)| of_program);
+            id.0 == call || of_program == Some(&*call)
+        };
+        let id = running.iter().find(has_id).cloned();
+        let id = id.unwrap_or(CallId(call));
+        let detached = self.kernel.detach(&id, &caller.user);
+        detached.map_err(|error| error.to_string())
     }
 
     /// Answers a question of this session with an event of the front end.

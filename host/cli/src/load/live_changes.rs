@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use toolhost::{PluginChangeError, PluginChanges};
-use toolhost_contract::text;
+use toolhost_contract::{CallId, UserId, text};
 use toolhost_mcp_client::plugin_name;
 
 use super::servers::{ConfiguredServer, ServerStorage};
@@ -26,9 +26,24 @@ impl RunningHost {
                 to_answer(self.loaded.reload_plugins(name.as_deref()).await)
             }
             ControlRequest::ReloadServers => self.reload_servers().await,
+            ControlRequest::DetachCall { call } => self.detach(call),
         };
         report(&answer);
         answer
+    }
+
+    /// Only the local user reaches the control socket.
+    fn detach(&self, call: String) -> ControlAnswer {
+        let call = CallId(call);
+        match self.kernel.detach(&call, &UserId::Local) {
+            Ok(()) => ControlAnswer {
+                changes: vec![format!(
+                    "the command of call {call} moves to the background"
+                )],
+                errors: Vec::new(),
+            },
+            Err(error) => ControlAnswer::failed(&error.to_string()),
+        }
     }
 
     /// Reloads plugins after a change in a watched directory. Reports each failure once.

@@ -5,12 +5,14 @@ mod history;
 mod line;
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Principal, SessionKey, Sink, text};
 use toolhost_kernel::{CallRequest, Report, ToolEntry};
@@ -37,7 +39,7 @@ help [TOOL]         show this help, or describe a tool
 tools               list tools
 plugins             list plugins and their grants
 inspect TOOL        show all details of a tool as JSON
-quit                exit (or Ctrl-D); Ctrl-C cancels a running call";
+quit                exit (or Ctrl-D); Ctrl-C cancels a running call, Ctrl-\\ moves its command to the background";
 
 pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
     let config = Config::builder()
@@ -100,6 +102,17 @@ fn print_greeting(host: &RunningHost) {
     };
     note(&format!("{tools} from {plugins}; {folders}"));
     note("type help for commands, Tab to complete, Ctrl-D to exit");
+}
+
+/// Waits for the signal. Waits forever if it cannot be received.
+async fn received(signal: &mut Option<Signal>) {
+    let received = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if received.is_none() {
+        std::future::pending::<()>().await;
+    }
 }
 
 struct PromptSession<'a> {
@@ -201,13 +214,19 @@ impl PromptSession<'_> {
         self.calls += 1;
         let id = CallId(format!("{}-{}", self.key.session, self.calls));
         let caller = Principal::in_session(&self.key);
-        let request = CallRequest::new(id, tool, input, caller);
+        let request = CallRequest::new(id.clone(), tool, input, caller);
         let events = EventPrinter::start(self.host.settings.verbose);
         let report = self.runtime.block_on(async {
+            let sink = Arc::clone(&events) as Arc<dyn Sink>;
             // Dropping the future cancels the call in any phase.
-            tokio::select! {
-                report = self.host.kernel.call(request, Arc::clone(&events) as Arc<dyn Sink>) => Some(report),
-                _ = tokio::signal::ctrl_c() => None,
+            let mut call = pin!(self.host.kernel.call(request, sink));
+            let mut quit = signal(SignalKind::quit()).ok();
+            loop {
+                tokio::select! {
+                    report = &mut call => return Some(report),
+                    _ = tokio::signal::ctrl_c() => return None,
+                    () = received(&mut quit) => self.detach(&id),
+                }
             }
         });
         events.finish();
@@ -218,6 +237,12 @@ impl PromptSession<'_> {
         } else {
             note("\ncancelled");
             Ok(())
+        }
+    }
+
+    fn detach(&self, call: &CallId) {
+        if let Err(error) = self.host.kernel.detach(call, &self.key.user) {
+            note(&format!("\nerror: {error}; Ctrl-C cancels the call"));
         }
     }
 

@@ -219,10 +219,10 @@ impl<'a> CallAnalysis<'a> {
             None => !subject.urls.is_empty() && tool.effect() > Effect::Pure,
         };
         // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
-        // mode, so only an address that is named is a separate access.
-        let covered = (self.runs_command || self.is_foreign)
-            && subject.urls.is_empty()
-            && !self.accesses.is_empty();
+        // mode, so only an address that is named is a separate access. A delegated call is evaluated when it is made.
+        let is_covered_otherwise =
+            (self.runs_command || self.is_foreign) && !self.accesses.is_empty();
+        let covered = subject.urls.is_empty() && (self.request.delegates || is_covered_otherwise);
         if (reaches_out || tool.kind == "fetch") && !covered {
             let mut hosts = Vec::new();
             for url in &subject.urls {

@@ -247,8 +247,9 @@ impl Policy {
     fn denial(&self, trace: &AccessDecision, analysis: &CallAnalysis) -> Denial {
         let name = analysis.request.name;
         match &trace.reason {
-            Reason::Rule(at) => self.rule_denial(*at, analysis),
             Reason::OutsideAllowedPaths(path) => Denial::outside_allowed_paths(path),
+            reason if self.inner.is_inherited => self.inherited_denial(reason, trace, name),
+            Reason::Rule(at) => self.rule_denial(*at, analysis),
             Reason::Mode(mode, column) => Denial {
                 remedy: Some(format!(
                     "to allow it: {}, or choose a mode that allows more",
@@ -275,6 +276,23 @@ impl Policy {
                 DenialCode::PolicyViolation,
                 format!("`{name}` may not {}", trace.description),
             ),
+        }
+    }
+
+    fn inherited_denial(&self, reason: &Reason, trace: &AccessDecision, name: &ToolName) -> Denial {
+        let by = match reason {
+            Reason::Rule(at) => format!("rule {}", self.inner.rules[*at].label()),
+            _ => format!("mode {}", self.mode),
+        };
+        let reason = format!(
+            "`{name}` may not {} in a sub-agent: the host that started it does not allow it ({by})",
+            trace.description
+        );
+        Denial {
+            remedy: Some(
+                "to allow it: add an allow rule to the configuration of that host".to_owned(),
+            ),
+            ..Denial::new(DenialCode::PolicyViolation, reason)
         }
     }
 

@@ -173,6 +173,13 @@ impl Policy {
                 self.ask_if_writes_unnamed(&mut trace, analysis, &live);
                 ask_if_tail_call(&mut trace, analysis);
                 apply_hook_ask(&mut trace, prior.hooks);
+                if self.inner.is_inherited {
+                    trace.decision = match trace.decision {
+                        Decision::Ask => Decision::Deny,
+                        decision => decision,
+                    };
+                    return trace;
+                }
                 apply_approvals(&mut trace, part, analysis, &modes, &identity, prior);
                 trace
             })

@@ -4,10 +4,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::text;
 
 /// A decision of a rule, a mode or the user. Ordered by strictness, so that `max` returns the stricter one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Decision {
     Allow,
     Ask,
@@ -48,7 +51,8 @@ impl FromStr for Decision {
 
 /// The mode of a session, from strict to permissive. `Ask` and `Custom` are not ordered: `Ask` is stricter than
 /// `Default` and permits more than `DontAsk`, but asks about what `ReadOnly` denies and about what it allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     DontAsk,
     Plan,

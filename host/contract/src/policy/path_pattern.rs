@@ -4,6 +4,7 @@
 //! match every interpretation of it, while a deny or ask rule needs only one.
 
 use globset::{GlobBuilder, GlobMatcher};
+use serde::{Deserialize, Serialize};
 
 use super::DeniedPath;
 
@@ -11,7 +12,8 @@ use super::DeniedPath;
 const MAX_PATH: usize = 4_096;
 
 /// Base directories for relative paths and anchored patterns. All are absolute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PathContext {
     pub cwd: String,
     pub home: Option<String>,
@@ -21,7 +23,8 @@ pub struct PathContext {
     pub mounts: Vec<Mount>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mount {
     pub guest: String,
     pub host: String,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::diagnostic::{Diagnostic, RuleSource};
@@ -15,7 +16,8 @@ use crate::text;
 use crate::version::{VersionReq, split_version};
 
 /// Origin of a rule. A higher tier takes precedence, except that a deny applies from every tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tier {
     Default,
     Extension,
@@ -68,7 +70,8 @@ impl FromStr for Tier {
 }
 
 /// The contents of a rule. Unset conditions match every call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RuleSpec {
     /// A stable id for records; default: tier and number, such as `user:3`.
     pub name: Option<String>,
@@ -107,8 +110,11 @@ pub struct RuleSpec {
     pub deny_message: Option<String>,
     pub reason: Option<String>,
     /// Calls that the rule must match, and calls that it must not; checked when it is compiled.
+    #[serde(skip)]
     pub matches: Vec<RuleExample>,
+    #[serde(skip)]
     pub not_matches: Vec<RuleExample>,
+    #[serde(skip)]
     pub source: RuleSource,
 }
 

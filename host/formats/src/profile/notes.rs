@@ -29,7 +29,6 @@ const NOTES: &[(&str, &[&str])] = &[
             OMISSION,
             "To continue reading: ",
             "To allow more: ",
-            "Note: `",
         ],
     ),
     (
@@ -38,6 +37,7 @@ const NOTES: &[(&str, &[&str])] = &[
     ),
     ("shell_kill", &["To kill it: "]),
     ("background_run", &["read it: "]),
+    ("task", &["read it: "]),
     ("enter_plan_mode", &["plan mode: "]),
     ("exit_plan_mode", &["Still in plan mode: "]),
     ("web_fetch", &["[characters "]),
@@ -69,6 +69,10 @@ impl<'a> ProfiledRegistry<'a> {
             return;
         };
         let facts = outcome.structured.clone().unwrap_or_default();
+        // Only the result of a task in the background is a note; any other is the text of a sub-agent.
+        if canonical == "task" && facts["task_id"].is_null() {
+            return;
+        }
         let reword = |text: &str| {
             let lines = text.split('\n').filter_map(|line| {
                 let is_note = starts.iter().any(|start| line.starts_with(start))

@@ -342,7 +342,7 @@ pub(super) fn policy_request<'a>(
         shell: entry.backend.shell(),
         variables: &NO_VARIABLES,
         background_job: None,
-        delegates: entry.backend.only_calls_tools(&entry.tool),
+        delegates: entry.backend.only_calls_tools(&entry.tool, input),
         digest: entry.plugin.digest.as_ref(),
         definition: None,
         input,

@@ -163,6 +163,9 @@ impl Kernel {
         run.journal.start_clock();
         let services = Arc::new(CallServices::new(self, entry, run, staged));
         run.sink.set_services(Arc::<CallServices>::clone(&services));
+        if entry.tool.can_background {
+            run.sink.allow_detaching();
+        }
         let result = invoke(entry, grant, &services, run).await;
         Ok(ToolRun {
             staged,

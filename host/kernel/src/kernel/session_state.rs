@@ -127,10 +127,8 @@ impl Kernel {
     pub fn end_session(&self, key: &SessionKey) {
         let running: Vec<CancelHandle> = {
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            let theirs = running.values().filter(|(session, _)| session == key);
-            theirs
-                .map(|(_, cancellation)| cancellation.clone())
-                .collect()
+            let theirs = running.values().filter(|call| call.session == *key);
+            theirs.map(|call| call.cancel.clone()).collect()
         };
         for cancellation in running {
             cancellation.cancel();

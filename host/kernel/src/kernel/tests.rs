@@ -3,6 +3,7 @@
 mod agents;
 mod answers;
 mod cancel;
+mod detach;
 mod event_formats;
 mod fake_backend;
 mod loops;

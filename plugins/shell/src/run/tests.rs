@@ -183,15 +183,6 @@ fn the_sandbox_is_named_where_it_may_have_been_the_cause() {
         To allow more: use request_permissions, or ask the user to configure the host.
     "#]]
     .assert_eq(outcome.llm[0].text.as_deref().unwrap());
-    let request =
-        json!({"command": "x", "additional_permissions": {"network": true}, "justification": "y"});
-    let outcome = testing::call::<shell>(&answering(finished("", "", exited(0))), request).unwrap();
-    expect![[r#"
-        Output: (empty)
-        Process Group: 42
-        Note: `additional_permissions` grants nothing by itself; use request_permissions.
-    "#]]
-    .assert_eq(outcome.llm[0].text.as_deref().unwrap());
 }
 
 #[test]

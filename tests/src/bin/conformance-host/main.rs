@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use toolhost::{Builder, CommandAgents, Decision, Launcher};
+use toolhost::{Builder, CommandAgents, Decision, Launcher, Settings};
 use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_mcp_server::http::{Exposure, HttpLimits, HttpOptions, HttpServer};
 use toolhost_mcp_server::{ClientAgents, ClientRequestSettings, ElicitationPrompter, ServeOptions};
@@ -43,7 +43,7 @@ async fn serve(plugin: &str, tool: &str) -> Result<()> {
     };
     let prompter = Arc::new(ElicitationPrompter::new(asks, None)?);
     let launcher = Launcher::this_program(["process-launcher".into()]);
-    let commands = Arc::new(CommandAgents::new(Vec::new(), Some(launcher.clone())));
+    let commands = Arc::new(CommandAgents::new(&Settings::default(), Some(launcher.clone())));
     let host = Builder::new()
         .plugins(plugin)
         .launcher(launcher)

@@ -143,3 +143,65 @@ fn a_limit_denies_before_hooks_run() {
     };
     assert_eq!(question.offers.len(), 1);
 }
+
+/// The limits that a host passes to a host below its sub-agent `helper`.
+fn inherited(parent: &str, mode: Mode, call: &str) -> String {
+    let (parent, own) = (policy(parent), policy("mode yolo\nallow *"));
+    let caller = Principal {
+        task: "t-1".to_owned(),
+        ..Principal::default()
+    };
+    let passed = parent.to_inherited(mode, &caller, "helper");
+    let text = serde_json::to_string(&passed).unwrap();
+    let passed: InheritedRules = serde_json::from_str(&text).unwrap();
+    let mut world = Fixture::of(call);
+    world.narrow = Some(passed.restriction(&own).unwrap());
+    show(&world.decide(&own, &[]))
+}
+
+#[test]
+fn a_host_below_a_sub_agent_inherits_rules_and_mode() {
+    let mut out = String::new();
+    let write = "files/write_file writes kind=edit path=src/a";
+    for (parent, mode, call) in [
+        ("mode yolo", Mode::Yolo, write),
+        ("mode default", Mode::Default, write),
+        (
+            "mode default",
+            Mode::Default,
+            "files/read_file reads path=a",
+        ),
+        ("mode default\nallow Edit(src/**)", Mode::Default, write),
+        ("mode yolo\ndeny Edit(src/**)", Mode::Yolo, write),
+        ("mode yolo\nask Edit(src/**)", Mode::Yolo, write),
+        // The session was in a stricter mode than the host.
+        ("mode yolo", Mode::ReadOnly, write),
+        // Conditions on the caller are those of the sub-agent.
+        ("mode yolo\ndeny Edit subagent=helper", Mode::Yolo, write),
+        ("mode yolo\ndeny Edit subagent=other", Mode::Yolo, write),
+        (
+            "mode default\nallow Edit subagent=helper",
+            Mode::Default,
+            write,
+        ),
+    ] {
+        let shown = inherited(parent, mode, call);
+        let _ = writeln!(
+            out,
+            "{} | {mode} | {call} → {shown}",
+            parent.replace('\n', "; ")
+        );
+    }
+    expect![[r#"
+        mode yolo | yolo | files/write_file writes kind=edit path=src/a → allow by rule user:1 allow `*`
+        mode default | default | files/write_file writes kind=edit path=src/a → deny: `write_file` may not write `src/a` in a sub-agent: the host that started it does not allow it (mode default)
+        mode default | default | files/read_file reads path=a → allow by rule user:1 allow `*`
+        mode default; allow Edit(src/**) | default | files/write_file writes kind=edit path=src/a → allow by rule user:1 allow `*`
+        mode yolo; deny Edit(src/**) | yolo | files/write_file writes kind=edit path=src/a → deny: `write_file` may not write `src/a` in a sub-agent: the host that started it does not allow it (rule user:1 deny `Edit(src/**)`)
+        mode yolo; ask Edit(src/**) | yolo | files/write_file writes kind=edit path=src/a → deny: `write_file` may not write `src/a` in a sub-agent: the host that started it does not allow it (rule user:1 ask `Edit(src/**)`)
+        mode yolo | readonly | files/write_file writes kind=edit path=src/a → deny: `write_file` may not write `src/a` in a sub-agent: the host that started it does not allow it (mode readonly)
+        mode yolo; deny Edit subagent=helper | yolo | files/write_file writes kind=edit path=src/a → deny: `write_file` may not write `src/a` in a sub-agent: the host that started it does not allow it (rule user:1 deny `Edit`)
+        mode yolo; deny Edit subagent=other | yolo | files/write_file writes kind=edit path=src/a → allow by rule user:1 allow `*`
+        mode default; allow Edit subagent=helper | default | files/write_file writes kind=edit path=src/a → allow by rule user:1 allow `*`
+    "#]].assert_eq(&out);
+}

@@ -1,5 +1,6 @@
 //! The interface `agents` for a running call.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::Value;
@@ -57,6 +58,7 @@ impl CallServices {
         let task = AgentTask {
             agent: name,
             task,
+            policy: Arc::clone(&self.policy),
             call: self.id.clone(),
             caller: (*self.caller).clone(),
             context: CallContext {

@@ -18,7 +18,7 @@ impl SessionService for CallServices {
         let entry = &self.entry;
         // A tool that delegates was evaluated as if it changed nothing.
         let writes =
-            entry.tool.effect() >= Effect::Writes && !entry.backend.only_calls_tools(&entry.tool);
+            entry.tool.effect() >= Effect::Writes && !entry.backend.only_calls_tools(&entry.tool, &Value::Null);
         if key.starts_with(session_store::SHARED) && !writes {
             let message = format!(
                 "`{}` is shared by all plugins, and this tool is not declared to change anything",

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use toolhost_contract::{
     Annotations, Backend, BoxFuture, Call, CallError, CallEvent, ChangeKind, ChangeSet,
-    CommitError, Concurrency, Descriptor, EditedChanges, ErrorClass, Failure, FileChange, FileDiff,
-    FileKind, Grant, Outcome, Sink, StagedChanges, StagedEffects, StagedResult, TailCall, ToolName,
+    CommitError, Concurrency, Descriptor, DetachableCommand, EditedChanges, ErrorClass, Failure,
+    FileChange, FileDiff, FileKind, Grant, Outcome, Sink, StagedChanges, StagedEffects, StagedResult, TailCall, ToolName,
     UserEdit,
 };
 
@@ -224,6 +224,16 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
         )),
         "timeout" => Err(CallError::timed_out(grant.timeout())),
         "hang" => std::future::pending().await,
+        // A command that can be detached if the tool can run in the background.
+        "command" => {
+            let command = sink.detach_switch().map(|switch| switch.open());
+            loop {
+                if command.as_ref().is_some_and(DetachableCommand::is_requested) {
+                    return Ok(Outcome::text("continues as job-1"));
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
         // Stops cooperatively when it is cancelled.
         "polite" => {
             while !sink.is_cancelled() {
@@ -295,7 +305,12 @@ pub(super) fn tools() -> Vec<Descriptor> {
         depends_on: vec![on.to_owned()],
         ..tool(name, Parallel, true, false)
     };
+    let background = Descriptor {
+        can_background: true,
+        ..tool("background", Parallel, true, false)
+    };
     vec![
+        background,
         dependent("report", "look"),
         dependent("publish", "p/report"),
         preset,

@@ -57,3 +57,29 @@ fn ended_commands_are_not_running() {
         {"stdout":"sh: nmp: not found\n","stderr":"","exitCode":127,"timed_out":false,"background":true,"task_id":"1","pid":70,"pgid":70,"status":"ended","duration_ms":1234.0,"cwd":"/workspace","output_file":"/out/1","truncated":false}"#]]
     .assert_eq(&shown(result));
 }
+
+#[test]
+fn a_command_that_the_user_moves_to_the_background_becomes_a_task() {
+    let script = ScriptedProgram::running("compiling\n");
+    let moved = RunOutput {
+        pid: script.job.pid,
+        hints: vec!["background: the command continues as `1`".to_owned()],
+        ..finished("compiling\n", "", ended("backgrounded", None))
+    };
+    let cx = script
+        .context(patient())
+        .with_service("process.run", move |_| Ok(serde_json::to_value(&moved)?));
+    let result = testing::call::<shell>(&cx, json!({"command": "make"}));
+    expect![[r#"
+        The user moved this command to the background: task 1 (make)
+        Output:
+        <stdout>
+        compiling
+        </stdout>
+        Background PIDs: 70
+        Process Group: 70
+        To continue reading: shell_output {"task_id": "1"}. To stop it: shell_kill {"task_id": "1"}.
+        {"stdout":"compiling\n","stderr":"","timed_out":false,"background":true,"task_id":"1","pid":70,"pgid":70,"status":"running","duration_ms":0.0,"cwd":"/workspace","output_file":"/out/1","truncated":false}"#]].assert_eq(&shown(result));
+    // The next read continues after what this result has shown.
+    assert_eq!(crate::cursor::get(&cx, "1").unwrap(), 10);
+}

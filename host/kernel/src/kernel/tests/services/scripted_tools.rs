@@ -192,7 +192,7 @@ impl Backend for ScriptedTools {
         self.stages
     }
 
-    fn only_calls_tools(&self, tool: &Descriptor) -> bool {
+    fn only_calls_tools(&self, tool: &Descriptor, _input: &Value) -> bool {
         tool.name.as_str() == "relay"
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use toolhost_contract::{CallEvent, Failure, Sink, text};
+use toolhost_contract::{CallEvent, DetachSwitch, DetachableCommand, Failure, Sink, text};
 use toolhost_process::{
     CapturedOutput, Chunk, Command, ExitReason, Input, Job, JobState as Life, LeftoverProcesses,
     ProcessError, RunResult, Signal, StopAction, Stream,
@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[&str] = &["run", "start", "jobs", "read", "write",
 
 /// Maximum live output of one program, in bytes; the result contains the rest.
 const MAX_LIVE: usize = 1 << 20;
-/// Interval at which a running program's call is polled for cancellation.
+/// Interval at which a running program's call is polled for cancellation and detachment.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_WAIT: Duration = Duration::from_mins(5);
 const MAX_CHUNK: u32 = 1 << 20;
@@ -135,7 +135,8 @@ impl process::Host for State {
                 });
             }
         };
-        let stop = cancelled(Arc::clone(&self.sink));
+        let detachable = self.sink.detach_switch().as_ref().map(DetachSwitch::open);
+        let stop = requested_stop(Arc::clone(&self.sink), detachable);
         let processes = &programs.grant.processes;
         let finished = processes
             .run(command, &mut live, stop)
@@ -224,11 +225,20 @@ impl process::Host for State {
     }
 }
 
-async fn cancelled(sink: Arc<dyn Sink>) -> StopAction {
-    while !sink.is_cancelled() {
+/// Waits until the call is cancelled or its command detached.
+async fn requested_stop(sink: Arc<dyn Sink>, detachable: Option<DetachableCommand>) -> StopAction {
+    loop {
+        if sink.is_cancelled() {
+            return StopAction::End;
+        }
+        if detachable
+            .as_ref()
+            .is_some_and(DetachableCommand::is_requested)
+        {
+            return StopAction::Background;
+        }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    StopAction::End
 }
 
 const JOB_PREFIX: &str = "job-";
@@ -292,7 +302,12 @@ fn finished_to_wit(
     let mut hints: Vec<String> = hints
         .map(|hint| CallPrograms::in_guest_names(hint, scope))
         .collect();
-    if finished.job.is_some() {
+    if finished.exit == ExitReason::Backgrounded {
+        hints.push(format!(
+            "background: the command continues as `{JOB_PREFIX}{}`",
+            finished.job.unwrap_or_default()
+        ));
+    } else if finished.job.is_some() {
         let pids: Vec<String> = finished
             .leftover_pids
             .iter()

@@ -1,0 +1,108 @@
+//! The rules that a host passes to a host which one of its sub-agents starts.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::domain_pattern::matches_wildcard;
+use super::{
+    Diagnostic, Inner, Mode, PathContext, Policy, PolicySpec, Restriction, Rule, RuleSpec,
+};
+use crate::Principal;
+
+/// The rules and the mode of a session, for a sub-agent. Conditions on the caller are already evaluated, because the
+/// other host has another user and other agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InheritedRules {
+    configured_mode: Mode,
+    /// The mode of the session.
+    mode: Mode,
+    rules: Vec<RuleSpec>,
+    path_context: PathContext,
+    plan_dir: Option<String>,
+    protected: Vec<String>,
+    allowed_paths: Vec<String>,
+    interactive: bool,
+}
+
+impl Policy {
+    /// Returns the rules for a sub-agent `agent` of `caller` in a session with this mode.
+    pub fn to_inherited(&self, mode: Mode, caller: &Principal, agent: &str) -> InheritedRules {
+        let spec = &self.inner.spec;
+        // Its hooks are not inherited, so calls that they would decide are evaluated as in mode default.
+        let without_hooks = |mode| match mode {
+            Mode::Custom => Mode::Default,
+            mode => mode,
+        };
+        let rules = spec.rules.iter().zip(&self.inner.rules);
+        InheritedRules {
+            configured_mode: without_hooks(self.inner.configured_mode),
+            mode: without_hooks(mode),
+            rules: rules
+                .filter(|(spec, _)| applies_to(spec, caller, agent))
+                .map(|(spec, rule)| for_any_caller(spec, rule))
+                .collect(),
+            path_context: self.inner.path_context.clone(),
+            plan_dir: spec.plan_dir.clone(),
+            protected: spec.protected.clone(),
+            allowed_paths: spec.allowed_paths.clone(),
+            interactive: spec.interactive,
+        }
+    }
+}
+
+fn applies_to(rule: &RuleSpec, caller: &Principal, agent: &str) -> bool {
+    let matches = |pattern: &Option<String>, stated: &str| {
+        let pattern = pattern.as_ref();
+        pattern.is_none_or(|pattern| matches_wildcard(pattern, stated))
+    };
+    let user = rule.user.as_deref();
+    rule.subagent.as_deref().is_none_or(|name| name == agent)
+        && matches(&rule.agent, agent)
+        && matches(&rule.task, &caller.task)
+        && user.is_none_or(|name| caller.user.name() == Some(name))
+}
+
+/// The rule under its id, without conditions on the caller.
+fn for_any_caller(spec: &RuleSpec, rule: &Rule) -> RuleSpec {
+    RuleSpec {
+        name: Some(rule.id.clone()),
+        subagent: None,
+        agent: None,
+        task: None,
+        user: None,
+        matches: Vec::new(),
+        not_matches: Vec::new(),
+        ..spec.clone()
+    }
+}
+
+impl InheritedRules {
+    /// Compiles the rules to limits for the calls of a host with the policy `own`. What the rules would ask about is
+    /// denied, because no user of the other host can be asked.
+    pub fn restriction(self, own: &Policy) -> Result<Restriction, Vec<Diagnostic>> {
+        let mode = self.mode;
+        let policy = Policy::new(PolicySpec {
+            mode: self.configured_mode,
+            rules: self.rules,
+            path_context: self.path_context,
+            plan_dir: self.plan_dir,
+            protected: self.protected,
+            allowed_paths: self.allowed_paths,
+            interactive: self.interactive,
+            ..PolicySpec::default()
+        })?;
+        let inner = Arc::into_inner(policy.inner).expect("the policy was just created");
+        // Its patterns are compiled to paths on the host; paths of calls have the names of this host's guests.
+        let inner = Inner {
+            path_context: own.inner.path_context.clone(),
+            is_inherited: true,
+            ..inner
+        };
+        Ok(Restriction::new(Policy {
+            mode,
+            inner: Arc::new(inner),
+        }))
+    }
+}
