@@ -217,6 +217,50 @@ async fn r_062_r_070_r_071_the_library_lists_tools_by_status_category_and_displa
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r_148_the_library_keeps_the_actions_and_failures_of_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.txt"), "hello\n").unwrap();
+    let host = files()
+        .allow_path(folder.path(), Access::ReadOnly)
+        .build()
+        .await
+        .unwrap();
+    let mut task = host.task_actions();
+    assert_eq!(task.reflection(), None);
+    for (tool, input) in [
+        ("read_file", json!({"path": "/workspace/a.txt"})),
+        (
+            "move_file",
+            json!({"from": "/workspace/a.txt", "to": "b.txt"}),
+        ),
+        ("nothing", json!({})),
+    ] {
+        let report = host.call(tool, input.clone()).await;
+        task.append(tool, &input, &report);
+    }
+    let actions: Vec<_> = task.actions_done().collect();
+    let succeeded: Vec<_> = actions.iter().map(|action| &action["success"]).collect();
+    assert_eq!(succeeded, [true, false, false], "{actions:?}");
+    assert_eq!(actions[0]["toolName"], "read_file");
+    assert_eq!(actions[0]["result"]["content"], "hello\n");
+    assert!(actions[0]["startedAt"].as_u64() <= actions[0]["completedAt"].as_u64());
+    assert!(actions[1]["error"].as_str().unwrap().contains("denied"));
+    let reflection = task.reflection().unwrap();
+    assert_eq!(reflection["verdict"], "replan");
+    let failures = reflection["toolFailures"].as_array().unwrap();
+    let failed: Vec<_> = failures
+        .iter()
+        .map(|failure| &failure["toolName"])
+        .collect();
+    assert_eq!(failed, ["move_file", "nothing"]);
+    assert!(
+        failures
+            .iter()
+            .all(|failure| failure["suggestion"].is_string())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plugins_of_a_running_host_are_added_and_removed_by_the_library() {
     let host = files().build().await.unwrap();
     let data = root().join("plugins/data.wasm");

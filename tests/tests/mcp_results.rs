@@ -378,3 +378,33 @@ fn c_13_a_large_file_is_read_in_a_window_that_clients_show_completely() {
         assert!(text.contains("to go on: read_file"), "{tool}");
     }
 }
+
+//
+#[test]
+fn r_124_results_of_pegasus_have_the_envelope_in_meta() {
+    let folder = tempfile::tempdir().unwrap();
+    workspace(folder.path());
+    let mut flags = args(folder.path(), 1, "");
+    flags.push("--profile=pegasus".to_owned());
+    let mut session = Session::start(&flags);
+    let read = session.call("read_file", &json!({"path": "a.txt"}));
+    let envelope = &read["_meta"]["dev.toolhost/envelope"];
+    assert_eq!(envelope["toolName"], "read_file", "{read}");
+    assert_eq!(envelope["success"], true, "{read}");
+    assert!(envelope["startedAt"].is_u64() && envelope["durationMs"].is_f64());
+    // The content has it already.
+    assert_eq!(envelope["result"], Value::Null, "{read}");
+    assert_eq!(read["_meta"]["dev.toolhost/reflection"], Value::Null);
+
+    let gone = session.call("read_file", &json!({"path": "gone.txt"}));
+    assert_eq!(gone["_meta"]["dev.toolhost/envelope"]["success"], false);
+    let reflection = &gone["_meta"]["dev.toolhost/reflection"];
+    assert_eq!(reflection["verdict"], "replan", "{gone}");
+    let failure = &reflection["toolFailures"][0];
+    assert_eq!(failure["error"], gone["content"][0]["text"], "{gone}");
+
+    flags.pop();
+    let mut native = Session::start(&flags);
+    let read = native.call("read_file", &json!({"path": "a.txt"}));
+    assert_eq!(read["_meta"]["dev.toolhost/envelope"], Value::Null);
+}

@@ -7,6 +7,7 @@ mod input;
 mod mask;
 mod record;
 mod snapshot;
+mod times;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use input::CallInput;
 pub use mask::{mask_text, mask_value};
 pub use record::{ApprovalRecord, CallOrigin, CallRecord, InvalidTransition, TrailEntry};
 pub use snapshot::{Snapshot, record_json};
+pub use times::CallTimes;
 
 /// Milliseconds since the Unix epoch, provided by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -18,6 +18,7 @@ mod pegasus;
 mod profiled_registry;
 mod render;
 mod sema;
+mod task_failures;
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,9 +26,9 @@ use std::str::FromStr;
 use toolhost_contract::nearest;
 use toolhost_contract::text;
 
-pub use envelope::CallTimes;
 pub use profiled_registry::{ProfiledRegistry, ProfiledTool, UnmappedTools};
 pub use render::RenderedResult;
+pub use task_failures::{TaskFailures, ToolFailure};
 
 /// The agent whose tool names and formats the model uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

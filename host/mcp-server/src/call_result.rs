@@ -70,7 +70,11 @@ impl ResultBuilder {
             Some(hints) if self.shared.schemas.includes(hints) => StructuredContentPolicy::Always,
             _ => StructuredContentPolicy::IfEqualToText,
         };
-        content::with_undo_ids(content::profile_result(shown, value), &report.commits)
+        let envelope = profiled.envelope_without_value(canonical, input, &shown, report.times());
+        let failure = profiled.tool_failure(canonical, input, &shown, &report.result);
+        let result = content::profile_result(shown, value);
+        let result = content::with_envelope(result, envelope, failure.as_ref());
+        content::with_undo_ids(result, &report.commits)
     }
 
     fn native_result(&self, report: Report) -> Result<CallToolResult, ErrorData> {

@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 use toolhost_contract::{CallError, Failure, Outcome, Part};
-use toolhost_formats::profile::RenderedResult;
+use toolhost_formats::profile::{RenderedResult, ToolFailure};
 
 /// Key in the `_meta` of a result: class and code of the error, for clients that handle errors by kind.
 const ERROR_KEY: &str = "dev.toolhost/error";
@@ -105,6 +105,27 @@ pub(crate) fn with_undo_ids(mut result: CallToolResult, commits: &[String]) -> C
     if !commits.is_empty() {
         let meta = result.meta.get_or_insert_with(MetaObject::default);
         meta.0.insert(UNDO_KEY.to_owned(), json!({"ids": commits}));
+    }
+    result
+}
+
+/// Keys in the `_meta` of a result in the profile `pegasus`. The result itself is the content, because structured content
+/// has to match the output schema of the tool.
+const ENVELOPE_KEY: &str = "dev.toolhost/envelope";
+const REFLECTION_KEY: &str = "dev.toolhost/reflection";
+
+/// Adds the envelope of the result, and the failure for the reflector, if the profile has them.
+pub(crate) fn with_envelope(
+    mut result: CallToolResult,
+    envelope: Option<Value>,
+    failure: Option<&ToolFailure>,
+) -> CallToolResult {
+    let reflection = failure.map(ToolFailure::reflection);
+    for (key, value) in [(ENVELOPE_KEY, envelope), (REFLECTION_KEY, reflection)] {
+        if let Some(value) = value {
+            let meta = result.meta.get_or_insert_with(MetaObject::default);
+            meta.0.insert(key.to_owned(), value);
+        }
     }
     result
 }

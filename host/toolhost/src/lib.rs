@@ -36,6 +36,7 @@ pub mod retention;
 mod scratch_dir;
 mod settings;
 pub mod staging;
+mod task_actions;
 pub mod turn;
 
 pub use serde_json::{Value, json};
@@ -70,6 +71,7 @@ pub use settings::{
     PluginSettings, RetentionSettings, SecretSettings, SecretValue, Settings, command_files,
     guest_name,
 };
+pub use task_actions::TaskActions;
 
 // Compiles the example in the README.
 #[doc = include_str!("../README.md")]

@@ -14,7 +14,7 @@ use toolhost::turn::{self, ProfileView};
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, OnlyPaths, SessionKey, Sink, ToolName, text};
 use toolhost_formats::model::{Format, ModelCall};
-use toolhost_formats::profile::{CallTimes, Profile, ProfiledRegistry};
+use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
@@ -91,6 +91,12 @@ pub(super) struct BatchEntry {
     input: Value,
     #[serde(default)]
     only_paths: Option<OnlyPaths>,
+}
+
+impl BatchEntry {
+    pub(super) fn to_json(&self) -> Value {
+        json!({"id": self.id, "name": self.name, "input": self.input})
+    }
 }
 
 fn empty_input() -> Value {
@@ -171,7 +177,7 @@ enum BatchInput {
 }
 
 /// The calls of a model turn that are run.
-fn entries_of_turn(
+pub(super) fn entries_of_turn(
     kernel: &Kernel,
     view: ProfileView,
     format: Format,
@@ -187,43 +193,8 @@ fn entries_of_turn(
     calls.map(entry).collect()
 }
 
-/// Runs one turn of an ongoing session and returns the results in call order.
-pub(super) async fn turn(
-    kernel: &Kernel,
-    entries: &[BatchEntry],
-    strategy: Strategy,
-    caller: &Caller,
-    view: ProfileView,
-    sink: Arc<dyn Sink>,
-) -> Result<Vec<Value>, CliError> {
-    batch_input::check(entries).map_err(|message| CliError::new(Exit::Usage, message))?;
-    let (calls, reports) = run_turn(kernel, entries, strategy, caller, view, sink).await?;
-    Ok(results(kernel, entries, &calls, &reports, view))
-}
-
-/// Like `turn`, for a turn in the format of a model API. Returns the API's next input.
-pub(super) async fn model_turn(
-    kernel: &Kernel,
-    (format, turn): (Format, &Value),
-    strategy: Strategy,
-    caller: &Caller,
-    view: ProfileView,
-    sink: Arc<dyn Sink>,
-) -> Result<Value, CliError> {
-    let turn = batch_input::turn_from_value(turn, format);
-    let turn = turn.map_err(|message| CliError::new(Exit::Usage, message))?;
-    if turn.calls.is_empty() && turn.stop_reason.is_some() {
-        note(&turn.note());
-    }
-    let wanted = turn.calls;
-    let entries = entries_of_turn(kernel, view, format, &wanted);
-    let (calls, reports) = run_turn(kernel, &entries, strategy, caller, view, sink).await?;
-    Ok(turn::format_answer(
-        kernel, view, format, &wanted, &calls, &reports,
-    ))
-}
-
-async fn run_turn(
+/// Runs one turn of an ongoing session. Returns the canonical names and inputs of the calls, and their reports.
+pub(super) async fn run_turn(
     kernel: &Kernel,
     entries: &[BatchEntry],
     strategy: Strategy,
@@ -256,7 +227,8 @@ fn canonical_calls(
         .collect()
 }
 
-fn results(
+/// `calls`: canonical names and inputs.
+pub(super) fn results(
     kernel: &Kernel,
     entries: &[BatchEntry],
     calls: &[(String, Value)],
@@ -272,16 +244,11 @@ fn results(
     for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
         let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
         let rendered = profiled.render(tool, input, &report.result);
-        let times = CallTimes {
-            started_at: report.started_at,
-            completed_at: report.completed_at,
-            duration_ms: report.duration.as_secs_f64() * 1e3,
-        };
-        if let Some(envelope) = profiled.envelope(tool, input, &rendered, times) {
+        if let Some(envelope) = profiled.envelope(tool, input, &rendered, report.times()) {
             result["envelope"] = envelope;
         }
-        if let Some(reflection) = profiled.reflection(tool, input, &rendered, &report.result) {
-            result["reflection"] = reflection;
+        if let Some(failure) = profiled.tool_failure(tool, input, &rendered, &report.result) {
+            result["reflection"] = failure.reflection();
         }
         result["model"] = json::rendered(&rendered);
     }

@@ -3,6 +3,8 @@
 //! The program writes one JSON line per model turn and reads one line with its results. Questions to the user are
 //! separate lines.
 
+mod turn_runner;
+
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,20 +15,20 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
-use toolhost::front_end;
-use toolhost::turn::ProfileView;
+use toolhost::{HookSettings, front_end};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, CallId, CallerId, OnlyPaths, Question, QuestionForm, SessionKey, Sink,
+    Answer, BoxFuture, Call, CallId, CallerId, OnlyPaths, Question, QuestionForm, SessionKey,
     UserAnswer, exact_integers, text,
 };
 use toolhost_formats::events::FrontEnd;
 use toolhost_formats::model::Format;
-use toolhost_formats::profile::ProfiledRegistry;
+use toolhost_formats::profile::{Profile, ProfiledRegistry};
+use toolhost_kernel::Prompter;
 use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
-use toolhost_kernel::{Kernel, Prompter};
 
-use super::batch::{self, BatchEntry, batch_input};
+use self::turn_runner::{TurnRequest, TurnRunner};
+use super::batch::{BatchEntry, batch_input};
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::{Caller, CallerArgs, HostArgs};
@@ -66,6 +68,8 @@ Input lines:
       move the running command of a call to the background; the call ends and names the job
   {\"stats\": true}
       the number of tools and the calls of this session so far
+  {\"reflection\": true, \"task\": \"t-1\"}
+      with --profile pegasus: the failures of a task; without \"task\", of that of --task
   {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}
       answers to the questions of a tool; null declines them all
 Output lines:
@@ -79,6 +83,8 @@ Output lines:
       with --events -: the events of the calls, in the format of --events-as
   {\"stats\": {\"total\": 52, \"byCategory\": {…}, \"callStats\": {…}}}
       for `stats`
+  {\"reflection\": {\"verdict\": \"replan\", \"toolFailures\": [{…}]}}
+      for `reflection`; null if no call failed
   {\"error\": \"…\"}
       the last input line was invalid
 
@@ -126,6 +132,8 @@ struct InputLine {
     stats: bool,
     #[serde(default)]
     detach: Option<String>,
+    #[serde(default)]
+    reflection: bool,
 }
 
 /// A valid combination of the members of a line.
@@ -141,6 +149,8 @@ enum Request {
     Event(Value),
     Stats,
     Detach(String),
+    /// The failures of a task.
+    Reflection(Option<CallerId>),
 }
 
 enum RequestedTurn {
@@ -151,6 +161,9 @@ enum RequestedTurn {
 
 impl InputLine {
     fn request(self) -> Result<Request, String> {
+        if self.reflection {
+            return self.reflection_request();
+        }
         let turn = match (self.calls, self.turn) {
             (Some(calls), None) => Some(RequestedTurn::Calls(calls)),
             (None, Some(turn)) => Some(RequestedTurn::Model(turn)),
@@ -176,10 +189,29 @@ impl InputLine {
             _ => Err(UNEXPECTED_MEMBERS.to_owned()),
         }
     }
+
+    fn reflection_request(self) -> Result<Request, String> {
+        match self {
+            Self {
+                calls: None,
+                turn: None,
+                strategy: None,
+                agent: None,
+                only_paths: None,
+                answer: None,
+                event: None,
+                stats: false,
+                detach: None,
+                reflection: _,
+                task,
+            } => Ok(Request::Reflection(task)),
+            _ => Err(UNEXPECTED_MEMBERS.to_owned()),
+        }
+    }
 }
 
 const UNEXPECTED_MEMBERS: &str =
-    "expected `calls`, a `turn`, an `answer`, an `event`, `detach` or `stats`";
+    "expected `calls`, a `turn`, an `answer`, an `event`, `detach`, `stats` or `reflection`";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -198,6 +230,7 @@ struct AnswerLine {
 pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let mut settings = CliSettings::load_interactive(&args.host)?;
     let verbose = settings.verbose;
+    let notifies_hooks = settings.core.hooks.iter().any(HookSettings::wants_messages);
     let hidden = &mut settings.core.secrets;
     let events_file = args.events.open_or_lines(write_line, hidden)?;
     let lines = Arc::new(JsonLinesPrompter::default());
@@ -215,13 +248,17 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let events = EventPrinter::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
     let mut turns = TurnQueue {
-        kernel: Arc::clone(&host.kernel),
-        view,
+        runner: Arc::new(TurnRunner {
+            kernel: Arc::clone(&host.kernel),
+            view,
+            sink: Arc::clone(&events) as _,
+            notifies_hooks,
+            failures: Mutex::default(),
+        }),
         format: args.format,
         caller,
         front_end: args.events.events_as,
         prompter: Arc::clone(&lines),
-        events: Arc::clone(&events) as Arc<dyn Sink>,
         last: None,
         slots: Arc::new(Semaphore::new(1 + MAX_QUEUED_TURNS)),
         weights: Arc::new(Semaphore::new(MAX_QUEUED_WEIGHT)),
@@ -260,13 +297,11 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
 
 /// The turns of a session. They run one after the other.
 struct TurnQueue {
-    kernel: Arc<Kernel>,
-    view: ProfileView,
+    runner: Arc<TurnRunner>,
     format: Option<Format>,
     caller: Caller,
     front_end: Option<FrontEnd>,
     prompter: Arc<JsonLinesPrompter>,
-    events: Arc<dyn Sink>,
     /// The last turn. It ends after all others.
     last: Option<JoinHandle<()>>,
     slots: Arc<Semaphore>,
@@ -283,8 +318,8 @@ impl TurnQueue {
         let input: InputLine = input.map_err(|error| format!("invalid turn: {error}"))?;
         match input.request()? {
             Request::Stats => {
-                let registry = self.kernel.registry();
-                let (profile, others) = self.view;
+                let registry = self.runner.kernel.registry();
+                let (profile, others) = self.runner.view;
                 let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
                 let stats = json::stats(&registry.stats(), |tool| profiled.name(tool).to_owned());
                 write_line(&json!({ "stats": stats }));
@@ -293,6 +328,7 @@ impl TurnQueue {
             Request::Answer(answer) => self.prompter.answer(answer),
             Request::Event(event) => self.answer_event(&event),
             Request::Detach(call) => self.detach(call),
+            Request::Reflection(task) => self.reflection(task),
             Request::Turn {
                 turn,
                 strategy,
@@ -319,17 +355,26 @@ impl TurnQueue {
         }
     }
 
+    fn reflection(&self, task: Option<CallerId>) -> Result<(), String> {
+        if self.runner.view.0 != Profile::Pegasus {
+            return Err("`reflection` requires `host turns --profile pegasus`".to_owned());
+        }
+        let caller = self.caller.principal.clone().stated(None, task);
+        write_line(&json!({ "reflection": self.runner.reflection(&caller.task) }));
+        Ok(())
+    }
+
     /// `call`: the program's id of a call of the running turn, or the host's.
     fn detach(&self, call: String) -> Result<(), String> {
         let caller = &self.caller.principal;
-        let running = self.kernel.running_calls(&caller.session_key());
+        let running = self.runner.kernel.running_calls(&caller.session_key());
         let has_id = |id: &&CallId| {
             let of_program = id.0.split_once('/').map(|(_, of_program)| of_program);
             id.0 == call || of_program == Some(&*call)
         };
         let id = running.iter().find(has_id).cloned();
         let id = id.unwrap_or(CallId(call));
-        let detached = self.kernel.detach(&id, &caller.user);
+        let detached = self.runner.kernel.detach(&id, &caller.user);
         detached.map_err(|error| error.to_string())
     }
 
@@ -338,11 +383,17 @@ impl TurnQueue {
         let front_end = self
             .front_end
             .ok_or("an `event` requires `host turns --events-as`")?;
-        let format = (front_end, self.view);
+        let format = (front_end, self.runner.view);
         let by = self.prompter.name();
-        front_end::answer(&self.kernel, format, &self.caller.principal, event, by)
-            .map(drop)
-            .map_err(|error| format!("invalid event: {error}"))
+        front_end::answer(
+            &self.runner.kernel,
+            format,
+            &self.caller.principal,
+            event,
+            by,
+        )
+        .map(drop)
+        .map_err(|error| format!("invalid event: {error}"))
     }
 
     fn start(
@@ -362,19 +413,14 @@ impl TurnQueue {
             )
         })?;
         let before = self.last.take();
-        let (kernel, sink) = (Arc::clone(&self.kernel), Arc::clone(&self.events));
-        let view = self.view;
+        let runner = Arc::clone(&self.runner);
         // Not awaited, because the next line can be an answer that the preceding turn needs.
         self.last = Some(tokio::spawn(async move {
             let _held = (slot, share);
             if let Some(before) = before {
                 let _ = before.await;
             }
-            let results = request.run(&kernel, strategy, &caller, view, sink).await;
-            write_line(&match results {
-                Ok(results) => json!({"results": results}),
-                Err(error) => json!({"error": format!("{:#}", error.error)}),
-            });
+            runner.run(&request, strategy, &caller, write_line).await;
         }));
         Ok(())
     }
@@ -420,33 +466,6 @@ async fn read_line(
 fn weight(line: &[u8]) -> u32 {
     let weight = line.len() + VALUE_WEIGHT * batch_input::count_values(line);
     u32::try_from(weight).unwrap_or(u32::MAX)
-}
-
-/// A turn of the model.
-enum TurnRequest {
-    Calls(Vec<BatchEntry>),
-    ModelTurn(Format, Value),
-}
-
-impl TurnRequest {
-    async fn run(
-        &self,
-        kernel: &Kernel,
-        strategy: Strategy,
-        caller: &Caller,
-        view: toolhost::turn::ProfileView,
-        sink: Arc<dyn Sink>,
-    ) -> Result<Value, CliError> {
-        match self {
-            TurnRequest::Calls(calls) => {
-                let results = batch::turn(kernel, calls, strategy, caller, view, sink).await?;
-                Ok(Value::Array(results))
-            }
-            TurnRequest::ModelTurn(format, turn) => {
-                batch::model_turn(kernel, (*format, turn), strategy, caller, view, sink).await
-            }
-        }
-    }
 }
 
 /// The prompter that asks the program over its JSON lines.

@@ -5,18 +5,13 @@ use serde_json::{Map, Value, json};
 use super::Profile;
 use super::profiled_registry::ProfiledRegistry;
 use super::render::RenderedResult;
+use super::task_failures::ToolFailure;
 use crate::events::pegasus::{PegasusErrorName, ReflectorAction, reflector_action};
-use toolhost_contract::lifecycle::Timestamp;
-use toolhost_contract::{CallError, Outcome, Part};
+use toolhost_contract::lifecycle::CallTimes;
+use toolhost_contract::{CallError, Outcome, Part, text};
 
-/// When a call ran.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CallTimes {
-    /// `None` if the call was refused before it ran.
-    pub started_at: Option<Timestamp>,
-    pub completed_at: Option<Timestamp>,
-    pub duration_ms: f64,
-}
+/// Maximum length of the error of a failure in bytes.
+const MAX_ERROR_BYTES: usize = 2000;
 
 impl ProfiledRegistry<'_> {
     /// Returns `{toolName, success, result | error, startedAt, completedAt, durationMs}`, with times in milliseconds
@@ -33,40 +28,64 @@ impl ProfiledRegistry<'_> {
             return None;
         }
         let text = text_of(rendered);
-        let (member, value) = if rendered.is_error {
+        let value = if rendered.is_error {
             ("error", Value::String(text))
         } else {
             let value = rendered.structured.clone();
             ("result", value.unwrap_or(Value::String(text)))
         };
-        let mut envelope = Map::new();
-        envelope.insert(
-            "toolName".to_owned(),
-            self.called_name(canonical, input).into(),
-        );
-        envelope.insert("success".to_owned(), (!rendered.is_error).into());
-        envelope.insert(member.to_owned(), value);
-        for (name, at) in [
+        let success = !rendered.is_error;
+        Some(self.members(canonical, input, (success, Some(value)), times))
+    }
+
+    /// Like [`ProfiledRegistry::envelope`], without `result` and `error`, for a message that has them elsewhere.
+    pub fn envelope_without_value(
+        &self,
+        canonical: &str,
+        input: &Value,
+        rendered: &RenderedResult,
+        times: CallTimes,
+    ) -> Option<Value> {
+        let success = !rendered.is_error;
+        (self.profile == Profile::Pegasus)
+            .then(|| self.members(canonical, input, (success, None), times))
+    }
+
+    fn members(
+        &self,
+        canonical: &str,
+        input: &Value,
+        (success, value): (bool, Option<(&str, Value)>),
+        times: CallTimes,
+    ) -> Value {
+        let mut members = Map::new();
+        let name = self.called_name(canonical, input);
+        members.insert("toolName".to_owned(), name.into());
+        members.insert("success".to_owned(), success.into());
+        if let Some((member, value)) = value {
+            members.insert(member.to_owned(), value);
+        }
+        for (member, at) in [
             ("startedAt", times.started_at),
             ("completedAt", times.completed_at),
         ] {
             if let Some(at) = at {
-                envelope.insert(name.to_owned(), at.0.into());
+                members.insert(member.to_owned(), at.0.into());
             }
         }
-        envelope.insert("durationMs".to_owned(), json!(times.duration_ms));
-        Some(Value::Object(envelope))
+        let duration_ms = times.duration.as_secs_f64() * 1e3;
+        members.insert("durationMs".to_owned(), json!(duration_ms));
+        Value::Object(members)
     }
 
-    /// Returns `{verdict, toolFailures: [{toolName, error, suggestion}]}` for a failed call. `None` for a successful
-    /// one, and if the profile's agent has no reflector.
-    pub fn reflection(
+    /// Returns the failure for the reflector. `None` for a successful call, and if the profile's agent has no reflector.
+    pub fn tool_failure(
         &self,
         canonical: &str,
         input: &Value,
         rendered: &RenderedResult,
         result: &Result<Outcome, CallError>,
-    ) -> Option<Value> {
+    ) -> Option<ToolFailure> {
         if self.profile != Profile::Pegasus || !rendered.is_error {
             return None;
         }
@@ -89,14 +108,13 @@ impl ProfiledRegistry<'_> {
                 (verdict, None)
             }
         };
-        let mut failure = json!({
-            "toolName": self.called_name(canonical, input),
-            "error": text_of(rendered),
-        });
-        if let Some(suggestion) = suggestion {
-            failure["suggestion"] = suggestion.into();
-        }
-        Some(json!({"verdict": verdict.as_str(), "toolFailures": [failure]}))
+        let error = text_of(rendered);
+        Some(ToolFailure {
+            tool: self.called_name(canonical, input).to_owned(),
+            error: text::head(&error, MAX_ERROR_BYTES).to_owned(),
+            suggestion,
+            verdict,
+        })
     }
 
     /// The name with which the model called the tool.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use toolhost_contract::lifecycle::{CallOrigin, Timestamp};
+use toolhost_contract::lifecycle::{CallOrigin, CallTimes, Timestamp};
 use toolhost_contract::policy::{Mode, Restriction};
 use toolhost_contract::{CallError, CallId, Display, OnlyPaths, Outcome, Principal, ToolName};
 
@@ -88,4 +88,14 @@ pub struct Report {
     pub stopped: bool,
     /// The commits of the call and its tail calls, as taken by [`crate::undo::undo`].
     pub commits: Vec<String>,
+}
+
+impl Report {
+    pub fn times(&self) -> CallTimes {
+        CallTimes {
+            started_at: self.started_at,
+            completed_at: self.completed_at,
+            duration: self.duration,
+        }
+    }
 }

@@ -28,6 +28,11 @@ impl HookSettings {
         self.on.contains(&HookEvent::BeforeTool) && !matches!(self.kind, HookKind::ReadCache { .. })
     }
 
+    /// Whether the hook is notified of the messages of sessions.
+    pub fn wants_messages(&self) -> bool {
+        self.on.contains(&HookEvent::MessagesChanged)
+    }
+
     /// A description for display.
     pub fn describe(&self) -> String {
         let target = match &self.kind {

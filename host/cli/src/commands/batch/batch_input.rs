@@ -28,7 +28,7 @@ pub(super) fn read_entries(file: &Path) -> Result<Vec<BatchEntry>, CliError> {
 }
 
 /// A turn in the format of a model API.
-pub(super) struct ModelTurn {
+pub struct ModelTurn {
     pub calls: Vec<ModelCall>,
     /// The API's stop reason, if it is not a regular one.
     pub stop_reason: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct ModelTurn {
 
 impl ModelTurn {
     /// The message for a turn without calls.
-    pub(super) fn note(&self) -> String {
+    pub fn note(&self) -> String {
         match &self.stop_reason {
             Some(reason) => {
                 format!("note: the turn contains no tool calls; it ended with `{reason}`")
@@ -59,7 +59,7 @@ fn parse_turn(text: &[u8], format: Format) -> Result<ModelTurn, String> {
     turn_from_value(&turn, format)
 }
 
-pub(super) fn turn_from_value(turn: &Value, format: Format) -> Result<ModelTurn, String> {
+pub fn turn_from_value(turn: &Value, format: Format) -> Result<ModelTurn, String> {
     let calls = format.read_turn(turn).map_err(|error| error.to_string())?;
     if calls.len() > MAX_CALLS {
         return Err(too_many_calls());
@@ -175,7 +175,7 @@ fn guess_format(text: &[u8]) -> Option<Format> {
     Format::detect(&values.next()?.ok()?)
 }
 
-pub(super) fn check(entries: &[BatchEntry]) -> Result<(), String> {
+pub(in crate::commands) fn check(entries: &[BatchEntry]) -> Result<(), String> {
     if entries.len() > MAX_CALLS {
         return Err(too_many_calls());
     }

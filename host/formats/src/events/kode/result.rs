@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::events::pegasus::result_value;
 use crate::events::snapshot_view::object_without_nulls;
 use toolhost_contract::{CallError, CallId, ErrorClass, Outcome, text};
 
@@ -124,4 +123,12 @@ fn own_recommendations(class: ErrorClass) -> &'static [&'static str] {
         | ErrorClass::Failed
         | ErrorClass::Internal => &[],
     }
+}
+
+/// Returns the structured value, or the text if there is none.
+fn result_value(outcome: &Outcome) -> Value {
+    outcome
+        .structured
+        .clone()
+        .unwrap_or_else(|| Value::String(outcome.model_text()))
 }

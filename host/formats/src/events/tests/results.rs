@@ -6,7 +6,6 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::scenarios::{self, RecordedScenario};
 use crate::events::{kode, pegasus};
 use toolhost_contract::{CallError, CallId, ErrorClass, Failure, Outcome};
 
@@ -187,61 +186,5 @@ fn r_400_pegasus_errors() {
         replan: {"name":"ToolError","toolName":"x","message":"the tool crashed"}
         complete: {"name":"ToolError","toolName":"x","message":"cancelled by user"}
         continue: {"name":"ToolError","toolName":"x","message":"the server is busy","cause":"connection refused"}
-    "#]].assert_eq(&shown);
-}
-
-// R-124, R-148
-#[test]
-fn r_148_pegasus_action_results() {
-    let mut shown = String::new();
-    for (name, answer) in [
-        ("success", Ok(structured(json!({"content": "hi"})))),
-        ("logical failure", Ok(failure())),
-        (
-            "timeout",
-            Err(CallError::timed_out(Duration::from_secs(30))),
-        ),
-        (
-            "policy deny",
-            denied("policy_violation", "Permission denied: rule 2"),
-        ),
-    ] {
-        let scenario = scenarios::all()
-            .into_iter()
-            .find(|scenario| scenario.name == name);
-        let record = RecordedScenario::run(scenario.unwrap(), None).record;
-        let _ = writeln!(shown, "{}", pegasus::tool_result(&record, &answer));
-    }
-    expect![[r#"
-        {"toolName":"read_file","success":true,"result":{"content":"hi"},"startedAt":4,"completedAt":11,"durationMs":8}
-        {"toolName":"bash_run","success":false,"error":"nothing matches `x`\n- try `y`","startedAt":4,"completedAt":5,"durationMs":8}
-        {"toolName":"fetch","success":false,"error":"Tool execution timed out after 30000ms","startedAt":4,"completedAt":5,"durationMs":30001}
-        {"toolName":"bash_run","success":false,"error":"Permission denied: rule 2","startedAt":0,"completedAt":3}
-    "#]].assert_eq(&shown);
-}
-
-#[test]
-fn r_408_failures_are_collected_for_the_reflector() {
-    let records: Vec<_> = scenarios::all()
-        .into_iter()
-        .map(|scenario| RecordedScenario::run(scenario, None).record)
-        .collect();
-    let mut shown = String::new();
-    for failure in pegasus::tool_failures(&records) {
-        let _ = writeln!(shown, "{failure}");
-    }
-    expect![[r#"
-        {"toolName":"bash_run","error":"the tool reported a failure; see its result"}
-        {"toolName":"read_file","error":"Parameter validation failed: path: is required","suggestion":"correct the parameters according to the tool's schema"}
-        {"toolName":"raed_file","error":"Tool \"raed_file\" not found. Did you mean: read_file?","suggestion":"list the tools and use one of their names"}
-        {"toolName":"bash_run","error":"Permission denied: rule deny `bash_run` forbids it","suggestion":"request the permission, or find a way that does not need it"}
-        {"toolName":"read_file","error":"Permission denied: sensitive file","suggestion":"request the permission, or find a way that does not need it"}
-        {"toolName":"bash_run","error":"Permission denied by user","suggestion":"the user denied the call; find another way"}
-        {"toolName":"mcp__tracker__add_issue","error":"cancelled by user"}
-        {"toolName":"fetch","error":"Tool execution timed out after 30000ms","suggestion":"narrow the request, raise the timeout, or run it in the background"}
-        {"toolName":"fetch","error":"the tool crashed: unreachable"}
-        {"toolName":"fetch","error":"cancelled by user"}
-        {"toolName":"bash_run","error":"it was interrupted while it ran; verify its side effects before calling again"}
-        {"toolName":"ask","error":"it was waiting for approval and did not run; call again to ask again"}
     "#]].assert_eq(&shown);
 }
