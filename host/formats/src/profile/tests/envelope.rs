@@ -87,10 +87,10 @@ fn r_408_the_newest_failures_of_a_task_are_kept() {
     let reflection = failures.reflection().unwrap();
     let kept = reflection["toolFailures"].as_array().unwrap();
     assert_eq!(kept.len(), 256);
-    let errors = kept
+    let mut errors = kept
         .iter()
         .map(|failure| failure["error"].as_str().unwrap());
-    let (first, last) = (errors.clone().next().unwrap(), errors.last().unwrap());
+    let (first, last) = (errors.next().unwrap(), errors.next_back().unwrap());
     assert!(
         first.starts_with("44 ") && last.starts_with("299 "),
         "{first} {last}"
