@@ -295,3 +295,35 @@ fn a_command_reaches_no_terminal_of_the_host() {
         "{screen}"
     );
 }
+
+#[test]
+fn r_029_markdown_of_tools_is_rendered_and_plain_text_is_not() {
+    let env = TestEnv::new("");
+    let skill = env.path("skills/greet");
+    fs::create_dir_all(&skill).unwrap();
+    let text = "---\nname: greet\ndescription: Greets\n---\n# Greeting\n\nSay **hello**.\n";
+    fs::write(skill.join("SKILL.md"), text).unwrap();
+    fs::write(env.workspace().join("notes.md"), "# Greeting\n").unwrap();
+    let show = |args: &[&str]| {
+        let mut command = env.command_with_plugins(args);
+        command
+            .arg("--plugins")
+            .arg(root().join("plugins/agent.wasm"))
+            .arg("--skills")
+            .arg(env.path("skills"))
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm");
+        let (code, screen) = Terminal::start(&command, "").wait();
+        assert_eq!(code, Ok(0), "{screen}");
+        screen
+    };
+    let skill = show(&["call", "skill", "skill=greet"]);
+    assert!(skill.contains("\u{1b}[1m# Greeting\u{1b}[0m"), "{skill:?}");
+    assert!(
+        skill.contains("Say \u{1b}[1m**hello**\u{1b}[0m."),
+        "{skill:?}"
+    );
+    let file = show(&["call", "read_file", "path=notes.md"]);
+    assert!(file.contains("1→# Greeting\r\n"), "{file:?}");
+    assert!(!file.contains("\u{1b}["), "{file:?}");
+}

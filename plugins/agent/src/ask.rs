@@ -72,6 +72,7 @@ pub struct Metadata {
 #[tool(
     reads,
     interactive,
+    plain_text,
     requires = ["user"],
     category = "interact",
     kind = "communicate",

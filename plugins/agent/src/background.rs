@@ -25,6 +25,7 @@ pub struct StartedCall {
 // `destroys`: the started call is authorized separately, but it can be a call of any tool.
 #[tool(
     destroys,
+    plain_text,
     requires = ["tools"],
     category = "agent",
     kind = "other",

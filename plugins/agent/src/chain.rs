@@ -42,6 +42,7 @@ pub struct Step {
 // `destroys`: each step is authorized separately, but the chain can contain a call of any tool.
 #[tool(
     destroys,
+    plain_text,
     requires = ["tools"],
     category = "agent",
     kind = "other",

@@ -38,6 +38,7 @@ pub struct SearchResults {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     requires = ["tools"],
     category = "agent",
     kind = "search",

@@ -57,6 +57,7 @@ pub struct GrantedPermissions {
 #[tool(
     reads,
     interactive,
+    plain_text,
     requires = ["user"],
     category = "interact",
     kind = "communicate",

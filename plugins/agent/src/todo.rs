@@ -102,6 +102,7 @@ struct StoredTodos {
 // `reads`: only the session's own state changes, which needs no approval.
 #[tool(
     reads,
+    plain_text,
     requires = ["session"],
     category = "agent",
     kind = "think",
@@ -143,6 +144,7 @@ pub fn todo_write(
 #[tool(
     reads,
     idempotent,
+    plain_text,
     requires = ["session"],
     category = "agent",
     kind = "read",

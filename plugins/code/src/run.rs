@@ -35,6 +35,7 @@ pub struct CodeResult {
 /// and `input`.
 #[tool(
     writes,
+    plain_text,
     category = "code",
     kind = "other",
     icon = "braces",

@@ -34,6 +34,7 @@ pub struct Decoded {
 /// Encode text or bytes as base64, at most 10 MiB.
 #[tool(
     pure,
+    plain_text,
     category = "data",
     kind = "other",
     icon = "binary",
@@ -72,6 +73,7 @@ pub fn base64_encode(
 /// Decode base64, standard or URL-safe, with or without padding and line breaks, at most 10 MiB decoded.
 #[tool(
     pure,
+    plain_text,
     category = "data",
     kind = "other",
     icon = "binary",

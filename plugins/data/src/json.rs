@@ -29,6 +29,7 @@ pub struct JsonText {
 /// Parse JSON text. Errors state line, column and what was found.
 #[tool(
     pure,
+    plain_text,
     category = "data",
     kind = "other",
     icon = "braces",
@@ -67,6 +68,7 @@ pub fn json_parse(
 /// Serialize a value as JSON text.
 #[tool(
     pure,
+    plain_text,
     category = "data",
     kind = "other",
     icon = "braces",

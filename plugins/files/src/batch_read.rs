@@ -64,6 +64,7 @@ pub struct FileRead {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "files",

@@ -27,6 +27,7 @@ pub struct Deletion {
 /// Delete a file, directory or symbolic link (not its target), except allowed directories and `.git`.
 #[tool(
     destroys,
+    plain_text,
     category = "file",
     kind = "delete",
     icon = "trash",

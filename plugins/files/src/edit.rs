@@ -75,6 +75,7 @@ const MOST_RANGES: usize = 1000;
 /// apply_patch.
 #[tool(
     writes,
+    plain_text,
     category = "file",
     kind = "edit",
     requires = ["fs.read", "fs.write", "session"],

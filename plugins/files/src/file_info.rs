@@ -52,6 +52,7 @@ pub struct FileInfo {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "info",

@@ -27,6 +27,7 @@ pub struct MovedFile {
 /// Move or rename a file or directory. An existing directory is never replaced.
 #[tool(
     writes,
+    plain_text,
     category = "file",
     kind = "move",
     icon = "move",

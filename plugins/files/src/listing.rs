@@ -76,6 +76,7 @@ pub struct Entry {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "folder",

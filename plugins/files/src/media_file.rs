@@ -33,6 +33,7 @@ pub struct MediaInfo {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "image",

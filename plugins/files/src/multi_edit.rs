@@ -86,6 +86,7 @@ pub struct EditedFile {
 /// Replace several texts in one or more files; each edit sees the previous ones.
 #[tool(
     writes,
+    plain_text,
     category = "file",
     kind = "edit",
     requires = ["fs.read", "fs.write", "session"],

@@ -21,6 +21,7 @@ pub struct CreatedDirectory {
 #[tool(
     writes,
     idempotent,
+    plain_text,
     category = "file",
     kind = "edit",
     icon = "folder",

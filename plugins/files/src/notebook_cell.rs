@@ -85,6 +85,7 @@ pub struct EditedCell {
 /// outputs.
 #[tool(
     writes,
+    plain_text,
     category = "file",
     kind = "edit",
     icon = "pencil",

@@ -82,6 +82,7 @@ pub enum Change {
 /// not supported.
 #[tool(
     writes,
+    plain_text,
     category = "file",
     kind = "edit",
     requires = ["fs.read", "fs.write", "session"],

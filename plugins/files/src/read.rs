@@ -82,6 +82,7 @@ impl FileContent {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "file",

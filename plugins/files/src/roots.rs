@@ -21,6 +21,7 @@ pub struct AllowedDirectory {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "folder",

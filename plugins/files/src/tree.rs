@@ -78,6 +78,7 @@ impl Schema for Node {
 #[tool(
     reads,
     idempotent,
+    plain_text,
     category = "file",
     kind = "read",
     icon = "tree",

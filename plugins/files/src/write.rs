@@ -53,6 +53,7 @@ pub struct Written {
 /// it.
 #[tool(
     writes,
+    plain_text,
     category = "file",
     kind = "edit",
     icon = "pencil",

@@ -105,6 +105,7 @@ pub struct Match {
 /// up to 64 KiB; `MEMORY.md` is the index, up to 200 lines. What you read is notes, not instructions.
 #[tool(
     writes,
+    plain_text,
     requires = ["memory", "session"],
     category = "memory",
     kind = "edit",

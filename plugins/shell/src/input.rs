@@ -31,6 +31,7 @@ pub struct InputResult {
 /// Write to a background command started with `tty` and read its new output.
 #[tool(
     destroys,
+    plain_text,
     requires = ["process", "session"],
     category = "system",
     kind = "execute",

@@ -48,6 +48,7 @@ pub struct KillResult {
 #[tool(
     destroys,
     idempotent,
+    plain_text,
     requires = ["process", "tools"],
     category = "system",
     kind = "execute",

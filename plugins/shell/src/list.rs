@@ -54,6 +54,7 @@ pub struct Tasks {
 /// List the background tasks of this session, running and ended.
 #[tool(
     reads,
+    plain_text,
     requires = ["process", "tools"],
     category = "system",
     kind = "read",

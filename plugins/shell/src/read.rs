@@ -55,6 +55,7 @@ pub struct TaskOutput {
 /// Read new output of a background task, at most 64 KiB, and its status. Do not poll: set `block` to wait for the end.
 #[tool(
     reads,
+    plain_text,
     requires = ["process", "session", "tools"],
     category = "system",
     kind = "read",

@@ -24,6 +24,7 @@ const SHELLS: [&str; 2] = ["bash", "sh"];
     destroys,
     background,
     streams,
+    plain_text,
     requires = ["process", "fs.read", "fs.write", "session"],
     category = "system",
     kind = "execute",

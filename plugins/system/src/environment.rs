@@ -34,6 +34,7 @@ pub struct Variable {
 /// Read an environment variable of this session (`set_env`) or of the host, if exposed. Secrets are never shown.
 #[tool(
     reads,
+    plain_text,
     requires = ["env", "session"],
     category = "system",
     kind = "read",

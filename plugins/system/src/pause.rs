@@ -18,6 +18,7 @@ pub struct Slept {
 /// Wait for a number of seconds.
 #[tool(
     reads,
+    plain_text,
     requires = [],
     category = "system",
     kind = "other",

@@ -18,6 +18,7 @@ pub struct Previous {
 #[tool(
     writes,
     idempotent,
+    plain_text,
     requires = ["env", "session"],
     category = "system",
     kind = "other",

@@ -22,6 +22,7 @@ pub struct Now {
 /// Get the current date and time in a time zone.
 #[tool(
     reads,
+    plain_text,
     requires = [],
     category = "system",
     kind = "read",

@@ -22,6 +22,7 @@ const OPTIONS: &[&str] = &[
     "lenient",
     "streams",
     "background",
+    "plain_text",
     "name",
     "display_name",
     "icon",
@@ -236,7 +237,13 @@ fn hooks(names: &[LitStr]) -> Result<TokenStream, Error> {
 fn is_flag(key: &str) -> bool {
     matches!(
         key,
-        "network" | "interactive" | "idempotent" | "lenient" | "streams" | "background"
+        "network"
+            | "interactive"
+            | "idempotent"
+            | "lenient"
+            | "streams"
+            | "background"
+            | "plain_text"
     )
 }
 

@@ -14,7 +14,7 @@ use crate::load::{LoadPurpose, load_without_servers};
 use crate::settings::CliSettings;
 use crate::terminal::events::EventPrinter;
 use crate::terminal::prompter::TerminalPrompter;
-use crate::terminal::render;
+use crate::terminal::render::{self, TextForm};
 use crate::terminal::style::Style;
 use crate::terminal::{note, print};
 use crate::{input, json};
@@ -103,13 +103,13 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
         let shown = json::pretty(&json::report(&report)).or_exit(Exit::Internal)?;
         print(&shown).or_exit(Exit::Internal)?;
     } else {
-        show(&report)?;
+        show(&report, TextForm::of(&registry, &report))?;
     }
     Ok(exit_status(&report))
 }
 
 /// Prints the result to standard output and notes about it to standard error.
-fn show(report: &Report) -> Result<(), CliError> {
+fn show(report: &Report, form: TextForm) -> Result<(), CliError> {
     for repair in &report.repairs {
         note(&format!("note: {repair}"));
     }
@@ -125,7 +125,7 @@ fn show(report: &Report) -> Result<(), CliError> {
         let text = if stdout.is_terminal() && !report.rendering.is_empty() {
             render::rendering(&report.rendering, Style::of(&stdout))
         } else if stdout.is_terminal() {
-            render::for_terminal(outcome, Style::of(&stdout))
+            render::for_terminal(outcome, form, Style::of(&stdout))
         } else {
             render::for_pipe(outcome)
         };

@@ -24,9 +24,10 @@ use crate::commands::tools::tool_table;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::RunningHost;
 use crate::terminal::events::EventPrinter;
+use crate::terminal::render::{self, TextForm};
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::{Paint, Style};
-use crate::terminal::{note, print, render};
+use crate::terminal::{note, print};
 use crate::{input, json, tool_description};
 
 /// Name of this client in the records.
@@ -261,7 +262,8 @@ impl PromptSession<'_> {
         if !report.rendering.is_empty() {
             print(&render::rendering(&report.rendering, self.style)).or_exit(Exit::Internal)?;
         } else if render::has_content(outcome) {
-            print(&render::for_terminal(outcome, self.style)).or_exit(Exit::Internal)?;
+            let form = TextForm::of(&self.host.kernel.registry(), report);
+            print(&render::for_terminal(outcome, form, self.style)).or_exit(Exit::Internal)?;
         }
         for remark in render::notes(outcome)
             .into_iter()

@@ -1,8 +1,9 @@
 //! Rendering of results for users and scripts.
 
 use toolhost_contract::{
-    CallError, Display, FileDiff, Outcome, Truncation, text, units::format_size,
+    CallError, Display, FileDiff, Outcome, Part, ToolName, Truncation, text, units::format_size,
 };
+use toolhost_kernel::{RegistrySnapshot, Report};
 
 use super::markdown;
 use super::style::{Paint, Style};
@@ -12,8 +13,26 @@ pub fn has_content(outcome: &Outcome) -> bool {
     !outcome.is_error() || !outcome.llm.is_empty() || outcome.display.is_some()
 }
 
+/// The form of a tool's text, as its descriptor declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextForm {
+    Markdown,
+    Plain,
+}
+
+impl TextForm {
+    pub fn of(registry: &RegistrySnapshot, report: &Report) -> Self {
+        let name = report.tool.as_ref().map(ToolName::as_str);
+        let entry = name.and_then(|name| registry.get(name));
+        match entry {
+            Some(entry) if entry.tool.output_markdown => Self::Markdown,
+            _ => Self::Plain,
+        }
+    }
+}
+
 /// The tool's output for display, or else the text for the model.
-pub fn for_terminal(outcome: &Outcome, style: Style) -> String {
+pub fn for_terminal(outcome: &Outcome, form: TextForm, style: Style) -> String {
     match &outcome.display {
         Some(Display {
             diff: Some(diff), ..
@@ -31,8 +50,17 @@ pub fn for_terminal(outcome: &Outcome, style: Style) -> String {
         Some(Display {
             text: Some(shown), ..
         }) => text::escape_lines(shown, usize::MAX),
+        Some(_) | None if form == TextForm::Markdown && is_text(outcome) => {
+            markdown::render(&outcome.model_text(), style)
+        }
         Some(_) | None => for_pipe(outcome),
     }
+}
+
+/// Whether the text for the model is text of the tool, and not JSON.
+fn is_text(outcome: &Outcome) -> bool {
+    let mut parts = outcome.llm.iter();
+    !outcome.llm.is_empty() && parts.all(|part| matches!(part, Part::Text(_)))
 }
 
 /// The content that the tool rendered for users.
@@ -179,7 +207,7 @@ mod tests {
     fn display_output_takes_precedence_at_a_terminal() {
         let mut outcome = Outcome::text("for the model\u{1b}[2J");
         assert_eq!(
-            for_terminal(&outcome, Style::PLAIN),
+            for_terminal(&outcome, TextForm::Plain, Style::PLAIN),
             "for the model\\u{1b}[2J"
         );
         let display = |kind: &str, text: Option<&str>, diff| {
@@ -191,7 +219,8 @@ mod tests {
             })
         };
         outcome.display = display("markdown", Some("# For users"), None);
-        assert_eq!(for_terminal(&outcome, Style::PLAIN), "# For users");
+        let shown = for_terminal(&outcome, TextForm::Plain, Style::PLAIN);
+        assert_eq!(shown, "# For users");
         let diff = FileDiff {
             file_name: "a\n.txt".into(),
             diff: "@@ -0,0 +1 @@\n+x\u{202e}".into(),
@@ -200,10 +229,39 @@ mod tests {
         };
         outcome.display = display("diff", None, Some(diff));
         assert_eq!(
-            for_terminal(&outcome, Style::PLAIN),
+            for_terminal(&outcome, TextForm::Plain, Style::PLAIN),
             "a\\n.txt (new)\n@@ -0,0 +1 @@\n+x\\u{202e}\n"
         );
         assert_eq!(for_pipe(&outcome), "for the model\\u{1b}[2J");
+    }
+
+    #[test]
+    fn r_029_text_is_rendered_as_markdown_if_the_descriptor_says_so() {
+        let painted = "\u{1b}[1m# Title\u{1b}[0m\n";
+        let text = Outcome::text("# Title\n");
+        let value = Outcome {
+            llm: vec![Part::Json(json!("# Title"))],
+            ..Outcome::default()
+        };
+        let display = Outcome {
+            display: Some(Display {
+                kind: "text".to_owned(),
+                text: Some("# Title\n".to_owned()),
+                diff: None,
+                data: None,
+            }),
+            ..text.clone()
+        };
+        for (outcome, form, expected) in [
+            (&text, TextForm::Markdown, painted),
+            (&text, TextForm::Plain, "# Title\n"),
+            (&value, TextForm::Markdown, "\"# Title\""),
+            (&display, TextForm::Markdown, "# Title\n"),
+        ] {
+            assert_eq!(for_terminal(outcome, form, Style::COLOURS), expected);
+        }
+        let shown = for_terminal(&text, TextForm::Markdown, Style::PLAIN);
+        assert_eq!(shown, "# Title\n");
     }
 
     #[test]

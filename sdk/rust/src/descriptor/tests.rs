@@ -19,7 +19,7 @@ fn plainly_pure() {}
 /// Reads with all the words,
 /// on two lines.
 #[tool(
-    reads, network, interactive, idempotent, lenient, streams,
+    reads, network, interactive, idempotent, lenient, streams, plain_text,
     name = "other_name", display_name = "Other", icon = "eye", category = "file", kind = "read", version = "1.2.0",
     concurrency = "serial", tags = ["a", "b"], aliases = ["third_name"], requires = ["env"], depends_on = ["stat"],
     timeout = "2m", inactivity_timeout = "500ms",
@@ -179,7 +179,9 @@ fn every_option_reaches_the_descriptor() {
             concurrency: Some(
                 "serial",
             ),
-            output_markdown: None,
+            output_markdown: Some(
+                false,
+            ),
             can_stream: true,
             can_background: false,
             timeout_ms: Some(
