@@ -1,8 +1,8 @@
-//! Build of the sample plugins in other languages by `sdk/<language>/build-sample`.
+//! Build of the sample plugins in other languages by `sdk/<language>/build-sample` and `examples/<language>/build-sample`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -13,33 +13,45 @@ use crate::shell;
 /// Exit code of a script without a toolchain for its language; the last line of output is the reason.
 const NO_TOOLCHAIN: i32 = 77;
 
-/// The directories under `sdk/` that can build a sample.
+/// The names of the samples.
 pub fn languages(job: &Job) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(job.root.join("sdk")).context("list sdk")? {
-        let entry = entry?;
-        if entry.path().join("build-sample").is_file() {
-            names.push(entry.file_name().to_string_lossy().into_owned());
+    Ok(scripts(job)?.iter().map(|script| name(script)).collect())
+}
+
+/// The scripts under `sdk/` and `examples/` that build samples. A sample has the name of its directory.
+fn scripts(job: &Job) -> Result<Vec<PathBuf>> {
+    let mut scripts = Vec::new();
+    for folder in ["sdk", "examples"] {
+        let folder = job.root.join(folder);
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))? {
+            let script = entry?.path().join("build-sample");
+            if script.is_file() {
+                scripts.push(script);
+            }
         }
     }
-    names.sort();
-    Ok(names)
+    scripts.sort();
+    Ok(scripts)
 }
 
 pub fn build(job: &Job) -> Result<()> {
     let folder = job.target.join("samples");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    for language in languages(job)? {
-        build_one(job, &folder, &language).with_context(|| format!("sample in {language}"))?;
+    for script in scripts(job)? {
+        build_one(job, &folder, &script)
+            .with_context(|| format!("sample of {}", script.display()))?;
     }
     Ok(())
 }
 
-fn build_one(job: &Job, folder: &Path, language: &str) -> Result<()> {
-    let script = job.root.join("sdk").join(language).join("build-sample");
+fn build_one(job: &Job, folder: &Path, script: &Path) -> Result<()> {
+    let language = name(script);
     let component = folder.join(format!("{language}.wasm"));
     let skipped = folder.join(format!("{language}.skipped"));
-    let mut command = Command::new(&script);
+    let mut command = Command::new(script);
     let mut child = command
         .arg(&job.target)
         .current_dir(&job.root)
@@ -86,6 +98,12 @@ fn build_one(job: &Job, folder: &Path, language: &str) -> Result<()> {
         ),
     }
     Ok(())
+}
+
+/// The name of the directory of a script.
+fn name(script: &Path) -> String {
+    let directory = script.parent().and_then(Path::file_name);
+    directory.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn remove(file: &Path) -> Result<()> {
