@@ -21,20 +21,20 @@ void *th_grow(void *old, size_t size) {
     return new;
 }
 
-static char *keep(th_call *call, size_t size) {
+char *th_keep(th_call *call, size_t size) {
     piece_t *piece = th_grow(NULL, sizeof *piece + size);
     piece->next = call->pieces;
     call->pieces = piece;
     return piece->text;
 }
 
-static char *print(const char *format, va_list arguments) {
+char *th_print(const char *format, va_list arguments) {
     char *text;
     if (vasprintf(&text, format, arguments) < 0) abort();
     return text;
 }
 
-static plugin_string_t view(const char *text) {
+plugin_string_t th_view(const char *text) {
     plugin_string_t string;
     plugin_string_set(&string, text);
     return string;
@@ -62,7 +62,7 @@ static void push_string(plugin_list_string_t *list, const char *text) {
     list->ptr[list->len++] = th_copy(text);
 }
 
-static plugin_list_string_t copy_list(const char *const *texts) {
+plugin_list_string_t th_copy_list(const char *const *texts) {
     plugin_list_string_t list = {0};
     for (; texts && *texts; texts++) push_string(&list, *texts);
     return list;
@@ -142,7 +142,7 @@ static char *put_utf8(char *to, uint32_t c) {
 
 /* The text of a JSON string; `span` has its quotes. No escape is shorter than its UTF-8. */
 static char *unquote(th_call *call, span_t span) {
-    char *text = keep(call, (size_t)(span.end - span.at) + 1), *to = text;
+    char *text = th_keep(call, (size_t)(span.end - span.at) + 1), *to = text;
     span.at++;
     span.end--;
     while (span.at < span.end) {
@@ -179,11 +179,10 @@ static char *unquote(th_call *call, span_t span) {
     return text;
 }
 
-/* The value of a member of the input. The last one counts, as for the host. */
-static bool find(th_call *call, const char *member, span_t *value) {
+/* The value of a member of an object. The last one counts, as for the host. */
+static bool find(th_call *call, span_t json, const char *member, span_t *value) {
     bool found = false;
-    const char *input = (const char *)call->request->input.ptr;
-    span_t json = skip_space((span_t){input, input + call->request->input.len});
+    json = skip_space(json);
     if (json.at == json.end || *json.at != '{') return false;
     json.at++;
     for (;;) {
@@ -207,19 +206,57 @@ static bool find(th_call *call, const char *member, span_t *value) {
     }
 }
 
-const char *th_json(th_call *call, const char *member) {
-    span_t value;
-    if (!find(call, member, &value)) return NULL;
-    size_t length = (size_t)(value.end - value.at);
-    char *text = keep(call, length + 1);
-    memcpy(text, value.at, length);
+static span_t span_of(const char *text, size_t length) { return (span_t){text, text + length}; }
+
+static span_t input_of(const th_call *call) {
+    const plugin_string_t *input = &call->request->input;
+    return span_of((const char *)input->ptr, input->len);
+}
+
+const char *th_keep_text(th_call *call, const void *bytes, size_t length) {
+    char *text = th_keep(call, length + 1);
+    if (length) memcpy(text, bytes, length);
     text[length] = '\0';
     return text;
 }
 
+static const char *keep_span(th_call *call, span_t span) {
+    return th_keep_text(call, span.at, (size_t)(span.end - span.at));
+}
+
+const char *th_json(th_call *call, const char *member) {
+    span_t value;
+    return find(call, input_of(call), member, &value) ? keep_span(call, value) : NULL;
+}
+
 const char *th_string(th_call *call, const char *member) {
     span_t value;
-    return find(call, member, &value) && *value.at == '"' ? unquote(call, value) : NULL;
+    return find(call, input_of(call), member, &value) && *value.at == '"' ? unquote(call, value) : NULL;
+}
+
+const char *th_member(th_call *call, const char *json, const char *member) {
+    span_t value;
+    return json && find(call, span_of(json, strlen(json)), member, &value) ? keep_span(call, value) : NULL;
+}
+
+const char *th_element(th_call *call, const char *json, size_t index) {
+    if (!json) return NULL;
+    span_t rest = skip_space(span_of(json, strlen(json)));
+    if (rest.at == rest.end || *rest.at != '[') return NULL;
+    for (;;) {
+        rest.at++;
+        rest = skip_space(rest);
+        span_t value = {rest.at, value_end(rest)};
+        if (value.at == value.end) return NULL;
+        if (index-- == 0) return keep_span(call, value);
+        rest.at = value.end;
+        rest = skip_space(rest);
+        if (rest.at == rest.end || *rest.at != ',') return NULL;
+    }
+}
+
+const char *th_unquote(th_call *call, const char *json) {
+    return json && *json == '"' && json[1] ? unquote(call, span_of(json, strlen(json))) : NULL;
 }
 
 bool th_number(th_call *call, const char *member, double *value) {
@@ -242,7 +279,7 @@ const request_t *th_request(const th_call *call) { return call->request; }
 outcome_t *th_outcome(th_call *call) { return call->outcome; }
 
 const char *th_quote(th_call *call, const char *text) {
-    char *quoted = keep(call, 6 * strlen(text) + 3), *to = quoted;
+    char *quoted = th_keep(call, 6 * strlen(text) + 3), *to = quoted;
     *to++ = '"';
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') *to++ = '\\';
@@ -260,7 +297,7 @@ const char *th_quote(th_call *call, const char *text) {
 bool th_text(th_call *call, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = print(format, arguments);
+    char *text = th_print(format, arguments);
     va_end(arguments);
     toolhost_plugin_types_list_part_t *parts = &call->outcome->llm;
     parts->ptr = th_grow(parts->ptr, (parts->len + 1) * sizeof *parts->ptr);
@@ -272,7 +309,7 @@ bool th_text(th_call *call, const char *format, ...) {
 bool th_structured(th_call *call, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = print(format, arguments);
+    char *text = th_print(format, arguments);
     va_end(arguments);
     toolhost_plugin_types_option_json_free(&call->outcome->structured);
     call->outcome->structured = th_copy_json(text);
@@ -280,10 +317,27 @@ bool th_structured(th_call *call, const char *format, ...) {
     return true;
 }
 
+bool th_summary(th_call *call, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = th_print(format, arguments);
+    va_end(arguments);
+    plugin_option_string_free(&call->outcome->summary);
+    call->outcome->summary = th_copy_option(text);
+    free(text);
+    return true;
+}
+
+bool th_meta(th_call *call, const char *json) {
+    toolhost_plugin_types_option_json_free(&call->outcome->meta);
+    call->outcome->meta = th_copy_json(json);
+    return true;
+}
+
 bool th_fail(th_call *call, th_error error, const char *code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *message = print(format, arguments);
+    char *message = th_print(format, arguments);
     va_end(arguments);
     toolhost_plugin_types_failure_free(&call->failure);
     call->error = error;
@@ -295,7 +349,7 @@ bool th_fail(th_call *call, th_error error, const char *code, const char *format
 bool th_recommend(th_call *call, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = print(format, arguments);
+    char *text = th_print(format, arguments);
     va_end(arguments);
     push_string(&call->failure.recommendations, text);
     free(text);
@@ -308,19 +362,24 @@ bool th_details(th_call *call, const char *json) {
     return false;
 }
 
+const char *th_code(th_call *call) {
+    const plugin_option_string_t *code = &call->failure.code;
+    return code->is_some ? th_keep_text(call, code->val.ptr, code->val.len) : "";
+}
+
 void th_log(const char *level, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = print(format, arguments);
+    char *text = th_print(format, arguments);
     va_end(arguments);
-    plugin_string_t level_view = view(level), message = view(text);
+    plugin_string_t level_view = th_view(level), message = th_view(text);
     toolhost_plugin_host_log(&level_view, &message);
     free(text);
 }
 
 void th_progress(const char *message, double done, double total) {
     toolhost_plugin_host_progress_update_t update = {
-        .message = {.is_some = message != NULL, .val = view(message ? message : "")},
+        .message = {.is_some = message != NULL, .val = th_view(message ? message : "")},
         .progress = {.is_some = !isnan(done), .val = done},
         .total = {.is_some = !isnan(total), .val = total},
     };
@@ -328,13 +387,13 @@ void th_progress(const char *message, double done, double total) {
 }
 
 void th_output(const char *stream, const void *bytes, size_t length) {
-    plugin_string_t name = view(stream);
+    plugin_string_t name = th_view(stream);
     plugin_list_u8_t list = {.ptr = (uint8_t *)bytes, .len = length};
     toolhost_plugin_host_output(&name, &list);
 }
 
 void th_emit(const char *event, const char *json) {
-    plugin_string_t name = view(event), data = view(json);
+    plugin_string_t name = th_view(event), data = th_view(json);
     toolhost_plugin_host_emit(&name, &data);
 }
 
@@ -357,7 +416,7 @@ static plugin_option_bool_t hint(th_hint hint) {
 static plugin_option_u32_t limit(uint32_t value) { return (plugin_option_u32_t){.is_some = value != 0, .val = value}; }
 
 static plugin_list_string_t hooks(const th_tool *tool) {
-    plugin_list_string_t list = copy_list(tool->hooks);
+    plugin_list_string_t list = th_copy_list(tool->hooks);
     if (tool->validate) push_string(&list, "validate");
     if (tool->describe_call) push_string(&list, "describe-call");
     if (tool->locations) push_string(&list, "locations");
@@ -376,14 +435,14 @@ static descriptor_t descriptor(const th_tool *tool) {
     }
     return (descriptor_t){
         .name = th_copy(tool->name),
-        .aliases = copy_list(tool->aliases),
+        .aliases = th_copy_list(tool->aliases),
         .display_name = th_copy_option(tool->display_name),
         .description = th_copy(tool->description),
         .icon = th_copy_option(tool->icon),
         .category = th_copy_option(tool->category),
         .kind = th_copy_option(tool->kind),
         .version = th_copy_option(tool->version),
-        .tags = copy_list(tool->tags),
+        .tags = th_copy_list(tool->tags),
         .input_schema = th_copy(tool->input_schema),
         .output_schema = th_copy_json(tool->output_schema),
         .strict = hint(tool->strict),
@@ -396,11 +455,11 @@ static descriptor_t descriptor(const th_tool *tool) {
         .timeout_ms = limit(tool->timeout_ms),
         .inactivity_timeout_ms = limit(tool->inactivity_timeout_ms),
         .max_output_bytes = limit(tool->max_output_bytes),
-        .requires_ = copy_list(tool->requires),
-        .depends_on = copy_list(tool->depends_on),
+        .requires_ = th_copy_list(tool->requires),
+        .depends_on = th_copy_list(tool->depends_on),
         .hooks = hooks(tool),
-        .sinks = copy_list(tool->sinks),
-        .sources = copy_list(tool->sources),
+        .sinks = th_copy_list(tool->sinks),
+        .sources = th_copy_list(tool->sources),
         .examples = examples,
         .extra = th_copy_json(tool->extra),
     };

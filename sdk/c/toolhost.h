@@ -2,7 +2,8 @@
  *
  * It adapts functions to the world `toolhost:plugin/plugin`, whose generated bindings are "plugin.h". The plugin defines
  * `th_tools`; toolhost.c describes them, dispatches calls by tool name and parses the input. toolhost_preview.c adds the
- * exports of the world `toolhost:plugin/plugin-with-preview`. */
+ * exports of the world `toolhost:plugin/plugin-with-preview`, toolhost_hooks.c those of `plugin-with-hooks`.
+ * toolhost_services.h has the host services. */
 #ifndef TOOLHOST_H
 #define TOOLHOST_H
 
@@ -75,6 +76,14 @@ bool th_number(th_call *call, const char *member, double *value);
 bool th_bool(th_call *call, const char *member, bool *value);
 /* The JSON text of a member, for structured values; NULL if absent. */
 const char *th_json(th_call *call, const char *member);
+/* A member of a JSON object, as JSON text; NULL if it is absent. */
+const char *th_member(th_call *call, const char *json, const char *member);
+/* An element of a JSON array, as JSON text; NULL if there are not as many. */
+const char *th_element(th_call *call, const char *json, size_t index);
+/* The text of a JSON string; NULL if it is no string. These three accept NULL as their JSON text. */
+const char *th_unquote(th_call *call, const char *json);
+/* A copy of text that does not end with NUL, such as a string of the bindings. */
+const char *th_keep_text(th_call *call, const void *bytes, size_t length);
 /* Call id, tool, input and context as they arrived. */
 const toolhost_plugin_types_request_t *th_request(const th_call *call);
 
@@ -84,12 +93,18 @@ const toolhost_plugin_types_request_t *th_request(const th_call *call);
 bool th_text(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
 /* The structured result, as JSON text. Returns true. */
 bool th_structured(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
+/* The summary, one line. Returns true. */
+bool th_summary(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
+/* The object `meta` for programs, as JSON text. Returns true. */
+bool th_meta(th_call *call, const char *json);
 /* Sets the failure of the call; `code` may be NULL. Returns false, for `return th_fail(…)`. */
 bool th_fail(th_call *call, th_error error, const char *code, const char *format, ...) TH_PRINTF(4, 5);
 /* Adds a recommendation to the failure; returns false. */
 bool th_recommend(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
 /* Sets the details of the failure, a JSON object for programs; returns false. */
 bool th_details(th_call *call, const char *json);
+/* The code of the failure that was set last; empty if it has none. */
+const char *th_code(th_call *call);
 /* The outcome record, for members without a function here. Its strings must come from malloc. */
 toolhost_plugin_types_outcome_t *th_outcome(th_call *call);
 /* `text` as a JSON string with its quotes, for th_structured; freed with the call. */
@@ -103,6 +118,30 @@ bool th_location(th_call *call, const char *path, bool write);
 bool th_location_at(th_call *call, const char *path, bool write, uint32_t line);
 /* A block for the user. `kind` is text, markdown, code, table …; `data` is JSON text. `text` and `data` may be NULL. */
 bool th_block(th_call *call, const char *kind, const char *text, const char *data);
+
+/* Hooks, for toolhost_hooks.c and the world `plugin-with-hooks`. The plugin defines `th_hooks`, and names the functions in
+ * `hooks` of the tools that they guard. If one returns false, it crashes: the host then denies the call, or withholds its
+ * outcome. th_request(call)->context.extra has facts about the tool. */
+typedef struct {
+    /* Calls at most one of the functions below; none to proceed. */
+    bool (*before)(th_call *call);
+    /* Sets what changes with th_text, th_structured, th_summary and th_meta; nothing to keep the outcome. Also runs after a
+     * call that failed, whose outcome has an `error` and nothing `structured`. */
+    bool (*after)(th_call *call, const toolhost_plugin_types_outcome_t *outcome);
+} th_hook_functions;
+
+extern const th_hook_functions th_hooks;
+
+/* The user must approve the call. th_meta adds an object for the question, such as {"risk":"high"}. */
+bool th_ask(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
+/* The call is not made. th_text adds what the model gets instead of the host's error. */
+bool th_deny(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
+/* The call proceeds with this input, which is validated and authorized like the first one. */
+bool th_change_input(th_call *call, const char *json);
+/* The call is not made; th_text and the like set its result. Only for hooks that the operator configured. */
+bool th_answer(th_call *call);
+/* After a call: the outcome is replaced, not updated. */
+bool th_replace(th_call *call);
 
 /* While it runs. */
 

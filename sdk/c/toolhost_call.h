@@ -1,6 +1,8 @@
-/* The state of a running call, shared by toolhost.c and toolhost_preview.c; not for plugins. */
+/* The state of a running call, shared by the files of the SDK; not for plugins. */
 #ifndef TOOLHOST_CALL_H
 #define TOOLHOST_CALL_H
+
+#include <stdarg.h>
 
 #include "toolhost.h"
 
@@ -16,7 +18,7 @@ struct th_call {
     th_error error;
     toolhost_plugin_types_failure_t failure;
     piece_t *pieces;
-    /* An array of toolhost_preview.c: what th_location or th_block has added. */
+    /* An array of toolhost_preview.c: what th_location or th_block has added. The decision of toolhost_hooks.c. */
     void *items;
     size_t count;
 };
@@ -26,10 +28,17 @@ const th_tool *th_find(th_call *call);
 /* Frees what the call has, except for its outcome and failure. Sets the failure if `done` is false and none is set. */
 void th_end(th_call *call, bool done);
 
+/* Memory that is freed with the call. */
+char *th_keep(th_call *call, size_t size);
+/* The text of a printf format, from malloc. */
+char *th_print(const char *format, va_list arguments);
 /* realloc that ends the instance without memory. */
 void *th_grow(void *old, size_t size);
+/* An argument of an import, which does not free it. */
+plugin_string_t th_view(const char *text);
 /* Results are freed by the bindings, so they must be copies, never literals. NULL is an absent option. */
 plugin_string_t th_copy(const char *text);
+plugin_list_string_t th_copy_list(const char *const *texts);
 plugin_option_string_t th_copy_option(const char *text);
 toolhost_plugin_types_option_json_t th_copy_json(const char *text);
 

@@ -34,6 +34,7 @@ export class ToolError extends Error {
   static interrupted(message: string, more?: FailureOptions): ToolError;
   static unavailable(message: string, more?: FailureOptions): ToolError;
   static failed(message: string, more?: FailureOptions): ToolError;
+  static of(record: Failure | { tag: ToolErrorTag; val: Failure }): ToolError;
 }
 
 export interface Caller {
@@ -94,9 +95,41 @@ export interface OutcomeOptions {
   meta?: Json;
 }
 
-/** The result of `outcome`. */
+/** The record `outcome` of the WIT. JSON values are text. */
 export interface Outcome {
+  summary: string | null;
   llm: Part[];
+  structured: string | null;
+  display: Display | null;
+  error: Failure | null;
+  truncated: { originalBytes: number; shownBytes: number; savedTo: string | null } | null;
+  tail: { tool: string; input: string } | null;
+  meta: string | null;
+}
+
+/** A call before or after it runs. */
+export class HookCall {
+  readonly callId: string;
+  readonly tool: string;
+  readonly input: any;
+  readonly caller: Caller;
+  /** `aliases`, `version`, `kind` and `effect`. */
+  readonly facts: Record<string, any>;
+}
+
+/** The result of `ask`, `deny`, `changeInput` or `answer`. */
+export interface Before {
+  decision?: "ask" | "deny" | "result";
+}
+
+/** The result of `update`. */
+export interface Update {
+  patch: unknown;
+}
+
+export interface HookFunctions {
+  before?(call: HookCall): Before | null | undefined;
+  after?(call: HookCall, outcome: Outcome): Update | Outcome | null | undefined;
 }
 
 /** A path that a call will use: `reads(path)` or `writes(path)`. */
@@ -166,6 +199,12 @@ export interface Tool<Input = any> {
 
 export function exportTools(...tools: Tool[]): { describe(): unknown; call(request: unknown): unknown };
 export function exportPreviews(...tools: Tool[]): Record<string, (request: unknown, outcome: unknown) => unknown>;
+export function exportHooks(hooks: HookFunctions): Record<string, (request: unknown, outcome: unknown) => unknown>;
+export function ask(reason: string, more?: { input?: Json; meta?: Json }): Before;
+export function deny(reason: string, more?: { outcome?: Outcome }): Before;
+export function changeInput(input: Json): Before;
+export function answer(outcome: Outcome): Before;
+export function update(changes: { text?: string; summary?: string; structured?: Json; meta?: Json }): Update;
 export function reads(path: string, line?: number | null): Location;
 export function writes(path: string, line?: number | null): Location;
 export function outcome(text?: string | null, more?: OutcomeOptions): Outcome;

@@ -1,4 +1,5 @@
-// SDK for JavaScript plugins: `exportTools`, `exportPreviews`, `outcome`, and errors with kinds for the host.
+// SDK for JavaScript plugins: `exportTools`, `exportPreviews`, `exportHooks`, `outcome`, and errors with kinds for the
+// host. services.js has the host services.
 //
 // It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches
 // calls by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would
@@ -26,6 +27,14 @@ export class ToolError extends Error {
   static unavailable = (message, more) => new ToolError("unavailable", message, more);
   /** Anything else. */
   static failed = (message, more) => new ToolError("failed", message, more);
+
+  /** An error with the records of the WIT: a `tool-error`, or a `failure`, which becomes `failed`. */
+  static of({ tag = "failed", val, ...failure }) {
+    const record = val ?? failure;
+    const error = new ToolError(tag, record.message);
+    error.failure = record;
+    return error;
+  }
 }
 
 /** The context of a running call; the second argument of every tool. */
@@ -115,6 +124,73 @@ export function exportPreviews(...tools) {
     confirm: (request) => optional(run("confirm", request), string),
     renderPermission: (request) => run("renderPermission", request),
     renderResult: (request, outcome) => run("renderResult", request, outcome),
+  };
+}
+
+/** A call before or after it runs; the first argument of every hook. */
+export class HookCall {
+  constructor(request) {
+    this.callId = request.callId;
+    /** Canonical name of the tool. */
+    this.tool = request.tool;
+    this.input = JSON.parse(request.input);
+    /** The record `context` of the WIT: agentId, sessionId, mode, roots … */
+    this.caller = request.context;
+    /** Facts about the tool: `aliases`, `version`, `kind` and `effect`. */
+    this.facts = JSON.parse(request.context.extra ?? "{}");
+  }
+}
+
+/**
+ * The export of the world `plugin-with-hooks`. Write `export const hooks = exportHooks({ before, after })` in the plugin's
+ * module, and name the functions in `hooks` of the tools that they guard.
+ *
+ * `before(call)` returns `ask(…)`, `deny(…)`, `changeInput(…)` or `answer(…)`, or nothing to proceed. `after(call, outcome)`
+ * returns `update(…)`, an outcome that replaces the call's own, or nothing to keep it; it also runs after a call that
+ * failed, whose outcome has an `error` and nothing `structured`. An exception crashes the hook: the host then denies the
+ * call, or withholds its outcome.
+ */
+export function exportHooks({ before, after }) {
+  const absent = { decision: "continue", reason: null, updatedInput: null, outcome: null, meta: null };
+  return {
+    preToolUse: (request) => ({ ...absent, ...before?.(new HookCall(request)) }),
+    postToolUse(request, outcome) {
+      const changed = after?.(new HookCall(request), outcome) ?? null;
+      if (changed === null) return { action: "keep", patch: null, outcome: null };
+      if ("patch" in changed) return { action: "update", patch: changed.patch, outcome: null };
+      return { action: "replace", patch: null, outcome: changed };
+    },
+  };
+}
+
+/**
+ * The user must approve the call. `meta` is an object for the question, such as `{ risk: "high" }`; `input` replaces the
+ * input of the call.
+ */
+export function ask(reason, { input, meta } = {}) {
+  return {
+    decision: "ask", reason: string(reason), updatedInput: optional(input, json), meta: optional(meta, json),
+  };
+}
+
+/** The call is not made. `outcome` is what the model gets instead of the host's error. */
+export function deny(reason, { outcome = null } = {}) {
+  return { decision: "deny", reason: string(reason), outcome };
+}
+
+/** The call proceeds with this input, which is validated and authorized like the first one. */
+export const changeInput = (input) => ({ updatedInput: json(input) });
+
+/** The call is not made; `outcome` is its result. Only for hooks that the operator configured. */
+export const answer = (outcome) => ({ decision: "result", outcome });
+
+/** Changes members of an outcome. `text` replaces the content for the model; `meta` is merged. */
+export function update({ text, summary, structured, meta } = {}) {
+  const llm = optional(text, () => [part("text", { text })]);
+  return {
+    patch: {
+      summary: optional(summary, string), llm, structured: optional(structured, json), meta: optional(meta, json),
+    },
   };
 }
 

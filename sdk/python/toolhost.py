@@ -1,4 +1,5 @@
 """SDK for Python plugins: a decorator, `export`, `export_previews`, `export_hooks`, and errors with kinds for the host.
+toolhost_services.py has the host services.
 
 It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches calls
 by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would end the
@@ -56,6 +57,18 @@ class Unavailable(ToolError):
 
 class Failed(ToolError):
     """Anything else."""
+
+
+def error_of(record):
+    """The exception for a record of the WIT: a `tool-error`, or a `failure`, which becomes `Failed`."""
+    kind = Failed
+    for known in ToolError.__subclasses__():
+        if isinstance(record, known.variant):
+            kind, record = known, record.value
+            break
+    error = kind(record.message)
+    error.failure = record
+    return error
 
 
 class Context:
@@ -226,7 +239,7 @@ def export_hooks(*, before=None, after=None):
     """The class required by the interface `hooks` of the world `plugin-with-hooks`. Write
     `Hooks = toolhost.export_hooks(…)` after `Tool`, and name the functions in `hooks=` of the tools that they guard.
 
-    `before(call)` returns `ask(…)`, `deny(…)` or `change_input(…)`, or None to proceed. `after(call, outcome)` returns
+    `before(call)` returns `ask(…)`, `deny(…)`, `change_input(…)` or `answer(…)`, or None to proceed. `after(call, outcome)` returns
     `update(…)`, an outcome that replaces the call's own, or None to keep it; it also runs after a call that failed, whose
     outcome has an `error` and nothing `structured`. An exception crashes the hook: the host then denies the call, or
     withholds its outcome.
@@ -265,6 +278,11 @@ def deny(reason, *, outcome=None):
 def change_input(input):
     """The call proceeds with this input, which is validated and authorized like the first one."""
     return {"updated_input": _json(input)}
+
+
+def answer(outcome):
+    """The call is not made; `outcome` is its result. Only for hooks that the operator configured."""
+    return {"decision": "result", "outcome": outcome}
 
 
 def update(*, text=None, summary=None, structured=None, meta=None):

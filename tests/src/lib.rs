@@ -2,6 +2,7 @@
 
 pub mod client_kits;
 pub mod http;
+pub mod session;
 pub mod terminal;
 pub mod test_env;
 

@@ -1,11 +1,16 @@
-//! One small tool in each language, through the real program. A language whose toolchain is not here is skipped, and
+//! One small tool in each language, and one for all services and hooks, through the real program. A language whose toolchain is not here is skipped, and
 //! the reason is printed; one that should be here and is not fails.
+
+#[path = "languages/services.rs"]
+mod services;
 
 use std::fs;
 
 use e2e::terminal::Terminal;
 use e2e::{CommandResult, host, run, target};
 use serde_json::{Value, json};
+
+use self::services::Sample;
 
 /// A sample, or `None` with a message that it was skipped.
 fn sample(language: &str, component: &str) -> Option<String> {
@@ -73,13 +78,10 @@ fn check(language: &str, tool: &str) {
 }
 
 /// A tool with all functions of the interface `preview`.
-fn check_previews(language: &str, tool: &str) {
-    let Some(plugin) = sample(language, &format!("{language}-previews")) else {
-        return;
-    };
+fn check_previews(plugin: &str, tool: &str) {
     let call = |to: &str, text: &str, flags: &[&str]| {
         let input = json!({"to": to, "text": text});
-        call(&plugin, tool, &input, flags)
+        call(plugin, tool, &input, flags)
     };
     let message = |report: &Value| report["error"]["message"].as_str().unwrap().to_owned();
 
@@ -115,7 +117,7 @@ fn check_previews(language: &str, tool: &str) {
     assert_eq!(report["error"]["code"], "policy_violation", "{report}");
 
     let input = json!({"to": "Mars", "text": "see you"}).to_string();
-    let mut terminal = Terminal::start(&host(&["call", tool, &input, "--plugins", &plugin]), "");
+    let mut terminal = Terminal::start(&host(&["call", tool, &input, "--plugins", plugin]), "");
     terminal.wait_for("answer: ");
     terminal.type_keys("n\n");
     let (code, screen) = terminal.wait();
@@ -126,6 +128,25 @@ fn check_previews(language: &str, tool: &str) {
         "Mars | see you",
     ] {
         assert!(screen.contains(shown), "{shown}: {screen}");
+    }
+}
+
+/// The sample for services and hooks.
+fn services_sample(language: &str, suffix: &'static str) -> Option<Sample> {
+    let component = sample(language, &format!("{language}-complete"))?;
+    let manifest = format!("{language}/examples/services/plugin.toml");
+    Some(Sample::pack(&component, &manifest, suffix))
+}
+
+fn check_services(language: &str, suffix: &'static str) {
+    if let Some(sample) = services_sample(language, suffix) {
+        sample.check_services();
+    }
+}
+
+fn check_hooks(language: &str, suffix: &'static str) {
+    if let Some(sample) = services_sample(language, suffix) {
+        sample.check_hooks();
     }
 }
 
@@ -150,16 +171,72 @@ fn a_tool_in_c() {
 }
 
 #[test]
+fn a_tool_in_assemblyscript() {
+    check("assemblyscript", "word_count_as");
+}
+
+#[test]
+fn a_tool_in_go() {
+    check("plugin-go", "word_count_go");
+}
+
+#[test]
 fn a_tool_in_python_describes_its_calls() {
-    check_previews("python", "postcard_py");
+    if let Some(sample) = services_sample("python", "py") {
+        check_previews(&sample.plugin(), "postcard_py");
+    }
 }
 
 #[test]
 fn a_tool_in_javascript_describes_its_calls() {
-    check_previews("javascript", "postcard_js");
+    if let Some(sample) = services_sample("javascript", "js") {
+        check_previews(&sample.plugin(), "postcard_js");
+    }
 }
 
 #[test]
 fn a_tool_in_c_describes_its_calls() {
-    check_previews("c", "postcard_c");
+    if let Some(plugin) = sample("c", "c-previews") {
+        check_previews(&plugin, "postcard_c");
+    }
+}
+
+#[test]
+fn a_tool_in_rust_uses_all_services() {
+    check_services("rust", "rs");
+}
+
+#[test]
+fn hooks_in_rust_guard_a_tool() {
+    check_hooks("rust", "rs");
+}
+
+#[test]
+fn a_tool_in_python_uses_all_services() {
+    check_services("python", "py");
+}
+
+#[test]
+fn hooks_in_python_guard_a_tool() {
+    check_hooks("python", "py");
+}
+
+#[test]
+fn a_tool_in_javascript_uses_all_services() {
+    check_services("javascript", "js");
+}
+
+#[test]
+fn hooks_in_javascript_guard_a_tool() {
+    check_hooks("javascript", "js");
+}
+
+#[test]
+fn a_tool_in_c_uses_all_services() {
+    check_services("c", "c");
+}
+
+#[test]
+fn hooks_in_c_guard_a_tool() {
+    check_hooks("c", "c");
 }

@@ -7,9 +7,8 @@ mod denied;
 mod net;
 mod principals;
 mod programs;
-mod session;
 
-use e2e::Guest;
+use e2e::{Guest, session};
 use serde_json::{Value, json};
 
 use self::session::{Session, result_value};

@@ -2,7 +2,7 @@
 
 import { display, exportPreviews, exportTools, reads, ToolError } from "toolhost";
 
-const postcard = {
+export const postcard = {
   name: "postcard_js",
   description: "Write a postcard.",
   input: {

@@ -1,10 +1,11 @@
 //! `host turns` with a guest, from the side of the program that runs it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use e2e::{CommandResult, Guest, host};
 use serde_json::{Value, json};
+
+use crate::{CommandResult, Guest, host};
 
 pub struct Session {
     child: Child,
@@ -15,9 +16,13 @@ pub struct Session {
 
 impl Session {
     pub fn start(guest: &Guest, flags: &[&str]) -> Self {
-        let plugin = guest.plugin();
         let mut command = host(&["turns", "--plugins"]);
-        command.arg(plugin).args(flags);
+        command.arg(guest.plugin()).args(flags);
+        Self::of(command)
+    }
+
+    /// A session of this command, which is `host turns`.
+    pub fn of(mut command: Command) -> Self {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

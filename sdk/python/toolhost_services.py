@@ -1,0 +1,194 @@
+"""Host services for Python plugins: session state, programs, questions to the user, sub-agents, other tools, resources.
+
+Each needs the capability of that name in the plugin's manifest and in `requires` of the tool. For the worlds
+`plugin-with-services` and `complete`. A failure is raised as a `toolhost.ToolError`; `error.failure.code` tells why.
+Records have the members of the WIT, with `_` for `-`.
+"""
+
+import json
+
+from componentize_py_types import Err
+from wit_world.imports import agents as _agents
+from wit_world.imports import process as _process
+from wit_world.imports import resources as _resources
+from wit_world.imports import session as _session
+from wit_world.imports import tools as _tools
+from wit_world.imports import user as _user
+
+import toolhost
+
+# Session state: capability `session`. Values are stored only if the result of the call is accepted.
+
+
+def recall(key):
+    """The value that this plugin last stored under `key` in this session, or None."""
+    text = _done(_session.get, key)
+    return None if text is None else json.loads(text)
+
+
+def remember(key, value):
+    _done(_session.set, key, _json(value))
+
+
+def forget(key):
+    _done(_session.set, key, None)
+
+
+def record_observation(path, sha256, lines=None):
+    """Records that the agent was shown this file or has written it. `lines` is (first, last), or None for all lines."""
+    _done(_session.record_observation, _session.FileObservation(path, sha256, lines))
+
+
+def last_observation(path):
+    """The last recorded version of this file, from any plugin, or None."""
+    return _done(_session.last_observation, path)
+
+
+# Programs: capability `process`.
+
+
+def run_program(program, arguments=(), **options):
+    """Runs a program to completion; its output is streamed.
+
+    `options` are `cwd`, `environment` (a dictionary), `stdin` (bytes), `timeout_ms`, `inactivity_timeout_ms`, `tty` and
+    `label`.
+    """
+    return _done(_process.run, _command(program, arguments, **options))
+
+
+def start_program(program, arguments=(), **options):
+    """Starts a program as a job and returns without waiting for it."""
+    return _done(_process.start, _command(program, arguments, **options))
+
+
+def jobs():
+    """The programs started in this session."""
+    return _done(_process.jobs)
+
+
+def read_job(id, *, after=0, max=65536, wait_ms=0):
+    """Output of a job after the byte offset `after`; waits up to `wait_ms` if there is none."""
+    return _done(_process.read, id, float(after), max, wait_ms)
+
+
+def write_job(id, data):
+    """Writes bytes to the standard input of a job."""
+    _done(_process.write, id, bytes(data))
+
+
+def kill_job(id, signal="TERM"):
+    """`signal` is `TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2` or `KILL`."""
+    return _done(_process.kill, id, signal)
+
+
+# The user: capability `user`.
+
+
+def ask_user(questions):
+    """Asks up to four questions, in the format of `user.ask` in the WIT; returns the answers in the same order."""
+    return json.loads(_done(_user.ask, _json(questions)))
+
+
+def change_mode(to, reason):
+    """Requests another permission mode; returns the resulting one."""
+    return _done(_user.change_mode, to, reason)
+
+
+def request_permissions(request):
+    """Requests permissions, in the format of the WIT; returns those that were granted."""
+    return json.loads(_done(_user.request_permissions, _json(request)))
+
+
+# Sub-agents: capability `agents`.
+
+
+def agents():
+    return _done(_agents.agents)
+
+
+def run_agent(task):
+    """Delegates a task: takes {"agent", "prompt", …} and returns {"text", …}."""
+    return json.loads(_done(_agents.run, _json(task)))
+
+
+# Other tools: capability `tools`. Each call is authorized like any other, with this one as its parent.
+
+
+def tools():
+    """The tools that are visible to this call; `input_schema` is JSON text."""
+    return _done(_tools.tools)
+
+
+def call_tool(tool, input):
+    """Calls a tool and returns its outcome; an error of the call is raised."""
+    return _done(_tools.call, tool, _json(input))
+
+
+def start_tool(tool, input, timeout_ms=None):
+    """Starts a call that continues after this one."""
+    return _done(_tools.start, tool, _json(input), timeout_ms)
+
+
+def running_tools():
+    return _done(_tools.running)
+
+
+def wait_tool(id, wait_ms):
+    """Waits up to `wait_ms` for the end of a started call; returns its outcome, or None while it is running."""
+    ended = _done(_tools.wait, id, wait_ms)
+    if isinstance(ended, Err):
+        raise toolhost.error_of(ended.value)
+    return None if ended is None else ended.value
+
+
+def stop_tool(id):
+    return _done(_tools.stop, id)
+
+
+# Resources of MCP servers: capability `resources`.
+
+
+def resources(server=None):
+    """Lists resources of one server, or of all: [{"uri", "name", "server", …}]."""
+    return json.loads(_done(_resources.resources, server))
+
+
+def read_resource(uri, server=None):
+    """Reads a resource of one server, or of the first that has it; returns content parts."""
+    return _done(_resources.read, uri, server)
+
+
+def _done(function, *arguments):
+    try:
+        return function(*arguments)
+    except Err as error:
+        raise toolhost.error_of(error.value) from None
+
+
+def _command(
+    program,
+    arguments,
+    *,
+    cwd=None,
+    environment=None,
+    stdin=None,
+    timeout_ms=None,
+    inactivity_timeout_ms=None,
+    tty=False,
+    label=None,
+):
+    return _process.Command(
+        program=program,
+        arguments=list(arguments),
+        cwd=cwd,
+        environment=list((environment or {}).items()),
+        stdin=stdin,
+        timeout_ms=timeout_ms,
+        inactivity_timeout_ms=inactivity_timeout_ms,
+        tty=tty,
+        label=program if label is None else label,
+    )
+
+
+def _json(value):
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
