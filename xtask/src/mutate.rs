@@ -2,7 +2,8 @@
 //!
 //! The mutations of tests/requirements.toml are applied to a copy, a git worktree in the target directory; the checkout
 //! is not changed. Mutations that are expressions or statements are compiled together, and a variable of the
-//! environment selects one at run time. Each test has to pass without a mutation and to fail with its own.
+//! environment selects one at run time. Each test has to pass without a mutation and to fail with its own. A test of the
+//! package `e2e` starts a program `host` with the mutations, and components of the checkout, which have none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,12 +15,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::components;
 use crate::job::Job;
 use crate::requirements::table::{Mutation, MutationKind, Number, TABLE, Table, TestPath};
 use crate::shell;
 
 /// Selects the mutation in a test program, by number.
 const VARIABLE: &str = "TOOLHOST_MUTANT";
+/// The package of which the tests start `host`.
+const END_TO_END: &str = "e2e";
 /// A mutation can cause an endless loop.
 const LIMIT: Duration = Duration::from_mins(3);
 
@@ -153,11 +157,16 @@ impl Scratch {
             git.args(arguments).current_dir(&job.root);
             git
         };
-        // A commit of uncommitted changes, or nothing where there are none.
-        let mut commit = shell::capture(&mut git(&["stash", "create"]))?;
-        if commit.trim().is_empty() {
-            commit = shell::capture(&mut git(&["rev-parse", "HEAD"]))?;
-        }
+        // A commit of uncommitted changes, made with a copy of the index.
+        let index = job.target.join("mutants.index");
+        let own = shell::capture(&mut git(&["rev-parse", "--git-path", "index"]))?;
+        fs::copy(job.root.join(own.trim()), &index).context("copy the index of git")?;
+        let with_copy =
+            |arguments: &[&str]| shell::capture(git(arguments).env("GIT_INDEX_FILE", &index));
+        with_copy(&["add", "--update"])?;
+        let tree = with_copy(&["write-tree"])?;
+        let tree = ["commit-tree", "-p", "HEAD", "-m", "mutants", tree.trim()];
+        let commit = with_copy(&tree)?;
         let copy = Self {
             root,
             commit: commit.trim().to_owned(),
@@ -212,18 +221,49 @@ impl Scratch {
     }
 
     fn build(&self, job: &Job, target: &TestTarget) -> Result<Program> {
-        let messages = shell::capture(
-            job.cargo("test")
-                .current_dir(&self.root)
-                .args(["--no-run", "--message-format=json-render-diagnostics"])
-                .args(["--package", &target.package, &target.target]),
+        let arguments = ["--no-run", "--package", &target.package, &target.target];
+        let mut program = Program::new(
+            self.executable(job, "test", &arguments)?,
+            self.root.join(&target.directory),
         )?;
-        let executable = messages
+        if target.package == END_TO_END {
+            self.copy_components(job)?;
+            // The next build of the checkout replaces it in the target directory.
+            let host = ["--package", "toolhost-cli", "--bin", "host"];
+            program.environment = vec![
+                ("TOOLHOST_BIN", self.executable(job, "build", &host)?),
+                ("TOOLHOST_TEST_TARGET", job.target.clone()),
+            ];
+        }
+        Ok(program)
+    }
+
+    fn executable(&self, job: &Job, verb: &str, arguments: &[&str]) -> Result<PathBuf> {
+        let messages = shell::capture(
+            job.cargo(verb)
+                .current_dir(&self.root)
+                .arg("--message-format=json-render-diagnostics")
+                .args(arguments),
+        )?;
+        messages
             .lines()
             .rev()
             .find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next())
-            .with_context(|| format!("cargo built no test program of {}", target.package))?;
-        Program::new(executable.into(), self.root.join(&target.directory))
+            .map(PathBuf::from)
+            .with_context(|| format!("cargo built no program with {arguments:?}"))
+    }
+
+    /// Copies the plugins of the checkout, which git does not know.
+    fn copy_components(&self, job: &Job) -> Result<()> {
+        if !job.target.join("guests").is_dir() {
+            bail!("the target directory has no guests: run `cargo xtask test` before this");
+        }
+        for name in components::plugins(job)? {
+            let file = format!("plugins/{name}.wasm");
+            fs::copy(job.root.join(&file), self.root.join(&file))
+                .with_context(|| format!("copy {file}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -274,7 +314,10 @@ impl TestTarget {
             .iter()
             .flat_map(|folder| test.file.match_indices(folder))
             .map(|(at, _)| (test.file[..at].trim_end_matches('/'), &test.file[at..]))
-            .find(|(directory, _)| root.join(directory).join("Cargo.toml").is_file())
+            // The workspace itself is no package.
+            .find(|(directory, _)| {
+                !directory.is_empty() && root.join(directory).join("Cargo.toml").is_file()
+            })
             .with_context(|| format!("{test} is in no package"))?;
         let manifest = fs::read_to_string(root.join(directory).join("Cargo.toml"))?;
         let manifest: toml::Table = manifest
@@ -310,6 +353,8 @@ struct Program {
     /// Where cargo would run it.
     directory: PathBuf,
     tests: Vec<String>,
+    /// Variables of the environment, with paths.
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Program {
@@ -328,6 +373,7 @@ impl Program {
             path,
             directory,
             tests,
+            environment: Vec::new(),
         })
     }
 
@@ -379,6 +425,7 @@ impl Program {
             .env("CARGO_MANIFEST_DIR", &self.directory)
             .env("BOLERO_RANDOM_ITERATIONS", "0")
             .env_remove(VARIABLE)
+            .envs(self.environment.iter().map(|(name, path)| (*name, path)))
             .stdin(Stdio::null())
             .stderr(Stdio::null());
         if let Some(number) = mutation {
