@@ -120,7 +120,7 @@ mod tests {
         )))
     }
 
-    const TOOLS: &[Entry] = &[Entry::of::<divide>(), Entry::of::<read_nothing>()];
+    const TOOLS: &[Entry] = &[Entry::of::<read_nothing>(), Entry::of::<divide>()];
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(tool: &str, input: &str, expected: Expect) {
@@ -208,7 +208,7 @@ mod tests {
             "multiply",
             "{}",
             expect![[
-                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; available: divide, read_nothing", recommendations: [], retryable: false, cause: None, details: None })"#
+                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; available: read_nothing, divide", recommendations: [], retryable: false, cause: None, details: None })"#
             ]],
         );
     }
@@ -217,6 +217,6 @@ mod tests {
     fn schemas_travel_as_text() {
         let descriptors = describe(TOOLS, &[]);
         assert_eq!(descriptors.len(), 2);
-        expect![[r#"{"type":"object","properties":{"dividend":{"type":"integer","description":"Above the line."},"divisor":{"type":"integer","description":"Below the line.","default":2}},"required":["dividend"],"additionalProperties":false}"#]].assert_eq(&descriptors[0].input_schema);
+        expect![[r#"{"type":"object","properties":{"dividend":{"type":"integer","description":"Above the line."},"divisor":{"type":"integer","description":"Below the line.","default":2}},"required":["dividend"],"additionalProperties":false}"#]].assert_eq(&descriptors[1].input_schema);
     }
 }
