@@ -13,6 +13,7 @@ mod memory;
 mod over_http;
 mod over_mcp;
 mod pipeline;
+mod previews;
 mod search;
 
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ fn main() -> anyhow::Result<()> {
     let groups: [(&str, Group); 10] = [
         ("in-process", in_process::in_process),
         ("pipeline", pipeline::pipeline),
-        ("previews", pipeline::previews),
+        ("previews", previews::previews),
         ("files", files::files),
         ("stdio", over_mcp::over_stdio),
         ("large", over_mcp::large_file),

@@ -28,43 +28,6 @@ const TOOL: &str = "base64_encode";
 pub const FULL_PIPELINE: &str = "Kernel::call over the full pipeline (p50)";
 const IN_FLIGHT: usize = 16;
 
-/// What `validate`, `describe-call`, `locations` and `confirm` of a tool add to its calls.
-pub fn previews(rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    tokio.block_on(async {
-        let file = target().join("guests/bench_previews.wasm");
-        let plugin = Arc::new(load(&file).await?);
-        let dir = tempfile::tempdir()?;
-        let kernel = kernel(&plugin, dir.path())?;
-        let (mut without, mut with) = (Vec::new(), Vec::new());
-        for number in 0..3_200 {
-            let start = Instant::now();
-            call(&kernel, "plain", format!("plain-{number}")).await?;
-            let plain_time = start.elapsed();
-            let start = Instant::now();
-            call(&kernel, "described", format!("described-{number}")).await?;
-            let described_time = start.elapsed();
-            if number >= 200 {
-                without.push(plain_time);
-                with.push(described_time);
-            }
-        }
-        let ratio = median(with) / median(without);
-        row(
-            rows,
-            "a call of a tool with four preview functions, beside the same tool without (p50)",
-            ratio,
-            "×",
-            "≤ 1.3×",
-            Some(ratio <= 1.3),
-        );
-        Ok(())
-    })
-}
-
 pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

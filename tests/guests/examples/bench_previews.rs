@@ -1,4 +1,4 @@
-//! Two equal tools, one of which describes its calls.
+//! Equal tools: without previews and hooks, with previews, and with hooks.
 
 use toolhost_sdk::prelude::*;
 
@@ -26,6 +26,24 @@ fn described(
     text
 }
 
+/// Return a text.
+#[tool(pure, hooks = ["pre-tool-use"])]
+fn guarded_before(
+    /// The text.
+    text: String,
+) -> String {
+    text
+}
+
+/// Return a text.
+#[tool(pure, hooks = ["pre-tool-use", "post-tool-use"])]
+fn guarded(
+    /// The text.
+    text: String,
+) -> String {
+    text
+}
+
 fn validate(text: String) -> Result<()> {
     if text.is_empty() {
         return Err(Error::invalid_input("text is empty"));
@@ -45,5 +63,17 @@ fn confirm(text: String) -> Option<String> {
     (text.len() > 1_000_000).then(|| "it is long".to_owned())
 }
 
-export_tools![plain, described];
+fn before(_: &Context, call: &HookCall) -> Before {
+    if call.input["text"] == "" {
+        return Before::deny("text is empty");
+    }
+    Before::proceed()
+}
+
+fn after(_: &Context, _: &HookCall, _: &Outcome) -> After {
+    After::keep()
+}
+
+export_tools![plain, described, guarded_before, guarded];
 export_previews![described];
+export_hooks! { before: before, after: after }
