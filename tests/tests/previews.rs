@@ -128,9 +128,16 @@ fn the_functions_run_only_for_tools_that_list_them() {
 
 /// The benchmark compares them.
 #[test]
-fn a_tool_with_previews_returns_what_the_same_tool_without_returns() {
-    let guest = Guest::new("bench_previews", &[], "");
-    for tool in ["plain", "described"] {
+fn a_tool_with_previews_or_hooks_returns_what_the_same_tool_without_returns() {
+    let both = Guest::new("bench_previews", &[], "");
+    let neither = Guest::new("bench_plain", &[], "");
+    for (guest, tool) in [
+        (&neither, "alone"),
+        (&both, "plain"),
+        (&both, "described"),
+        (&both, "guarded_before"),
+        (&both, "guarded"),
+    ] {
         let (report, _) = guest.call_tool(tool, &json!({"text": "x"}), &[]);
         assert_eq!(report["outcome"]["content"][0]["text"], "x", "{report}");
     }

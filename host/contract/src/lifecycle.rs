@@ -302,7 +302,7 @@ impl Transition {
                     supplied_by: Some(_),
                     ..
                 },
-                S::Validating,
+                S::Validating | S::Approved,
             ) => S::Completed,
             // 13
             (
@@ -313,10 +313,11 @@ impl Transition {
             ) => S::Completed,
             // 3, 13
             (Transition::Failed { .. }, S::Validating | S::Scheduled | S::Executing) => S::Failed,
-            // 4, 9; 12: because of its staged changes
-            (Transition::Denied { .. }, S::Validating | S::AwaitingApproval | S::Executing) => {
-                S::Denied
-            }
+            // 4, 9; 12: because of its staged changes, or of a rule or mode that changed while the user decided
+            (
+                Transition::Denied { .. },
+                S::Validating | S::AwaitingApproval | S::Approved | S::Executing,
+            ) => S::Denied,
             // 2, 10, 13
             (Transition::Cancelled { .. }, from) if !from.is_terminal() => S::Cancelled,
             // 16

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::variables::Variables;
-use crate::{Descriptor, Digest, Effect, PluginName, Principal, ToolName, hook};
+use crate::{Descriptor, Digest, Effect, PluginName, Principal, ToolName};
 
 mod approval;
 mod authorized_command;
@@ -125,41 +125,17 @@ pub struct HookAsk {
     pub meta: Option<Value>,
 }
 
-impl HookDecisions {
-    /// Adds the decision of one more hook. Keeps the first ask with a high risk, or else the first ask.
-    pub fn add(&mut self, decision: &hook::PreHookDecision) {
-        match decision {
-            hook::PreHookDecision::Allow { reason } => {
-                self.allow
-                    .get_or_insert_with(|| reason.clone().unwrap_or_default());
-            }
-            hook::PreHookDecision::Ask { reason, meta } => {
-                let ask = HookAsk {
-                    reason: reason.clone(),
-                    meta: meta.clone(),
-                };
-                if self
-                    .ask
-                    .as_ref()
-                    .is_none_or(|known| ask.is_high_risk() && !known.is_high_risk())
-                {
-                    self.ask = Some(ask);
-                }
-            }
-            // These end the call before the policy is evaluated again.
-            hook::PreHookDecision::Continue
-            | hook::PreHookDecision::Deny { .. }
-            | hook::PreHookDecision::Result(_) => {}
-        }
+impl HookAsk {
+    fn is_high_risk(&self) -> bool {
+        is_high_risk(self.meta.as_ref())
     }
 }
 
-impl HookAsk {
-    fn is_high_risk(&self) -> bool {
-        let risk = self.meta.as_ref().and_then(|meta| meta.get("risk"));
-        risk.and_then(Value::as_str)
-            .is_some_and(|risk| matches!(risk, "high" | "critical"))
-    }
+/// Whether the metadata of a hook that asks states a high risk.
+pub fn is_high_risk(meta: Option<&Value>) -> bool {
+    let risk = meta.and_then(|meta| meta.get("risk"));
+    risk.and_then(Value::as_str)
+        .is_some_and(|risk| matches!(risk, "high" | "critical"))
 }
 
 /// A path that matches no file, because file names cannot contain NUL.

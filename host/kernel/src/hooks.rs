@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
+use toolhost_contract::policy::is_high_risk;
 use toolhost_contract::{
     BoxFuture, Call, Descriptor, Digest, Failure, Outcome, PluginName, ReadSet, ToolName, UserId,
     text,
@@ -35,6 +36,8 @@ pub use matcher::{Matcher, MatcherError};
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of times that hooks may change the input of one call. More indicate hooks that revert each other.
 pub const MAX_ROUNDS: usize = 8;
+/// Maximum length of the reason of one hook that asks, in characters.
+const MAX_REASON: usize = 200;
 
 /// A call as hooks see it.
 #[derive(Debug, Clone)]
@@ -47,6 +50,8 @@ pub struct HookCall {
     /// Digest of the plugin's component.
     pub digest: Option<Digest>,
     pub mode: String,
+    /// The call may do less than its caller otherwise may, for example only use some of the directories.
+    pub is_narrowed: bool,
     /// What the call read. Present after the run, if a hook wants it.
     pub reads: Option<Arc<dyn ReadSet>>,
     /// The hook that produced this input, and the input before validation filled in defaults. The same input from the
@@ -127,10 +132,11 @@ pub enum Stage {
 pub enum HookDecision {
     /// No hook objects; `ask` and `allow` are inputs to the policy.
     Proceed(HookHints),
-    /// The input to start over with, and the hook that changed it.
+    /// The input to start over with, the hook that changed it, and its demand for approval, which stays.
     Changed {
         input: Value,
         by: String,
+        ask: Option<AskHint>,
     },
     Denied {
         by: String,
@@ -157,6 +163,39 @@ pub struct AskHint {
     pub by: String,
     pub reason: Option<String>,
     pub meta: Option<Value>,
+}
+
+impl HookHints {
+    /// Adds a demand for approval. The user sees the reasons of all, first that of a high risk, which no saved approval
+    /// answers.
+    pub(crate) fn add_ask(&mut self, ask: Option<AskHint>) {
+        self.ask = match (self.ask.take(), ask) {
+            (Some(known), Some(ask)) if ask.is_high_risk() && !known.is_high_risk() => {
+                Some(ask.and(&known))
+            }
+            (Some(known), Some(ask)) => Some(known.and(&ask)),
+            (known, ask) => known.or(ask),
+        };
+    }
+}
+
+impl AskHint {
+    fn is_high_risk(&self) -> bool {
+        is_high_risk(self.meta.as_ref())
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        let reason = self.reason.clone();
+        reason.unwrap_or_else(|| format!("hook `{}`", self.by))
+    }
+
+    fn and(self, other: &Self) -> Self {
+        let reason = format!("{}; {}", self.reason(), other.reason());
+        Self {
+            reason: Some(reason),
+            ..self
+        }
+    }
 }
 
 /// An outcome after the hooks have processed it.
@@ -262,6 +301,7 @@ impl Hooks {
                 },
             };
             let by = entry.name.clone();
+            let mut own_ask = None;
             match response.decision {
                 PreHookDecision::Deny { reason, outcome } => {
                     return HookDecision::Denied {
@@ -276,13 +316,12 @@ impl Hooks {
                 }
                 PreHookDecision::Continue => {}
                 PreHookDecision::Allow { .. } => hints.allow = hints.allow.or(Some(by.clone())),
-                // The user sees the reason of the first hook that asks.
                 PreHookDecision::Ask { reason, meta } => {
-                    hints.ask = hints.ask.or(Some(AskHint {
+                    own_ask = Some(AskHint {
                         by: by.clone(),
-                        reason,
+                        reason: reason.map(|reason| text::escape_line(&reason, MAX_REASON)),
                         meta,
-                    }));
+                    });
                 }
             }
             // An unchanged input is not a change; otherwise a hook that always sets the input would loop forever.
@@ -292,9 +331,11 @@ impl Hooks {
                 let rewritten = (by, input);
                 if call.rewritten.as_ref() != Some(&rewritten) {
                     let (by, input) = rewritten;
-                    return HookDecision::Changed { input, by };
+                    let ask = own_ask;
+                    return HookDecision::Changed { input, by, ask };
                 }
             }
+            hints.add_ask(own_ask);
         }
         HookDecision::Proceed(hints)
     }

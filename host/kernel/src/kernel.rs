@@ -310,6 +310,8 @@ impl Kernel {
                 Err(report) => *report,
             };
             report.result = follow.result;
+            report.rendering = follow.rendering;
+            report.allowed_by = follow.allowed_by;
             report.duration += follow.duration;
             report.repairs.extend(follow.repairs);
             report.stopped |= follow.stopped;

@@ -116,7 +116,7 @@ impl CallSink {
         *self.services_slot() = None;
     }
 
-    /// Holds events for the caller until [`CallSink::release`].
+    /// Holds events until [`CallSink::release`]: the user may deny what the call read.
     pub(crate) fn hold(&self) {
         *self.held() = Some(HeldEvents::default());
     }
@@ -126,12 +126,28 @@ impl CallSink {
             return;
         };
         for event in held.events {
-            self.to.event(event);
+            self.deliver(event);
         }
         if held.dropped > 0 {
             let count = held.dropped;
             self.to.event(CallEvent::Dropped { count });
         }
+    }
+
+    fn deliver(&self, event: CallEvent) {
+        self.keep(&event);
+        self.journal.bus.publish(|| NewEvent {
+            at: self.journal.clock.now(),
+            caller: &self.caller,
+            call: Some(&self.id),
+            event_kind: EventKind::Call(event.clone()),
+            snapshot: self
+                .latest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        });
+        self.to.event(event);
     }
 
     fn held(&self) -> MutexGuard<'_, Option<HeldEvents>> {
@@ -160,22 +176,10 @@ impl Sink for CallSink {
         if self.closed.load(Relaxed) {
             return;
         }
-        self.keep(&event);
-        self.journal.bus.publish(|| NewEvent {
-            at: self.journal.clock.now(),
-            caller: &self.caller,
-            call: Some(&self.id),
-            event_kind: EventKind::Call(event.clone()),
-            snapshot: self
-                .latest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
-        });
         let mut held = self.held();
         let Some(held) = &mut *held else {
             drop(held);
-            self.to.event(event);
+            self.deliver(event);
             return;
         };
         let bytes = payload_size(&event);

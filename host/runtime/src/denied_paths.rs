@@ -32,10 +32,14 @@ pub fn denied_below(
         guard,
         found: Vec::new(),
         left: MAX_ENTRIES,
+        searched: Vec::new(),
     };
-    let mut searched: Vec<PathBuf> = Vec::new();
     for denied in guard.denied_paths() {
         match denied {
+            // The user is asked about a path in the tree, and the rest stays denied.
+            DeniedPath::Tree(path) if guard.has_answered_below(&path) => {
+                search.below(&path, granted)?;
+            }
             DeniedPath::Tree(path) => {
                 // A rule of higher priority can allow the directory and deny entries in it.
                 if guard.denies_read(&path) {
@@ -46,36 +50,7 @@ pub fn denied_below(
                     }
                 }
             }
-            DeniedPath::Below(start) => {
-                for folder in granted {
-                    let start = Path::new(&start);
-                    let below = start.strip_prefix(folder.path()).ok();
-                    if below.is_none() && !folder.path().starts_with(start) {
-                        continue;
-                    }
-                    let from = below.map_or(folder.path(), |_| start);
-                    if searched.iter().any(|known| from.starts_with(known)) {
-                        continue;
-                    }
-                    searched.push(from.to_owned());
-                    if search.refuses(from, from) {
-                        continue;
-                    }
-                    let below = below.filter(|path| !path.as_os_str().is_empty());
-                    let below = below.unwrap_or(Path::new("."));
-                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                    let Ok(dir) = openat(folder, below, flags, Mode::empty()) else {
-                        search.deny_unreadable(folder, below, from);
-                        continue;
-                    };
-                    // The rule can name the directory by a link; a program can reach it by its real path.
-                    let real = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-                    let real = real.unwrap_or_else(|_| from.to_owned());
-                    search
-                        .directory(dir, from, &real, 0)
-                        .map_err(|TooManyEntries| too_many(guard, from))?;
-                }
-            }
+            DeniedPath::Below(start) => search.below(&start, granted)?,
         }
     }
     let mut found = search.found;
@@ -88,12 +63,45 @@ struct Search<'a> {
     guard: &'a ReadGuard,
     found: Vec<PathBuf>,
     left: usize,
+    searched: Vec<PathBuf>,
 }
 
 /// The search exceeded [`MAX_ENTRIES`].
 struct TooManyEntries;
 
 impl Search<'_> {
+    /// Searches the part of `start` that is granted.
+    fn below(&mut self, start: &str, granted: &[&OpenPath]) -> Result<(), Failure> {
+        for folder in granted {
+            let start = Path::new(start);
+            let below = start.strip_prefix(folder.path()).ok();
+            if below.is_none() && !folder.path().starts_with(start) {
+                continue;
+            }
+            let from = below.map_or(folder.path(), |_| start);
+            if self.searched.iter().any(|known| from.starts_with(known)) {
+                continue;
+            }
+            self.searched.push(from.to_owned());
+            if self.refuses(from, from) {
+                continue;
+            }
+            let below = below.filter(|path| !path.as_os_str().is_empty());
+            let below = below.unwrap_or(Path::new("."));
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let Ok(dir) = openat(folder, below, flags, Mode::empty()) else {
+                self.deny_unreadable(folder, below, from);
+                continue;
+            };
+            // The rule can name the directory by a link; a program can reach it by its real path.
+            let real = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+            let real = real.unwrap_or_else(|_| from.to_owned());
+            self.directory(dir, from, &real, 0)
+                .map_err(|TooManyEntries| too_many(self.guard, from))?;
+        }
+        Ok(())
+    }
+
     /// `named`: the path as in the rule; `real`: without links.
     fn directory(
         &mut self,
@@ -138,7 +146,11 @@ impl Search<'_> {
     }
 
     fn refuses(&mut self, named: &Path, real: &Path) -> bool {
-        let refuses = |path: &Path| self.guard.denies_read(&path.to_string_lossy());
+        // The entries of a directory are refused one by one if the user is asked about one of them.
+        let refuses = |path: &Path| {
+            let path = path.to_string_lossy();
+            !self.guard.has_answered_below(&path) && self.guard.denies_read(&path)
+        };
         let refused = refuses(named) || (real != named && refuses(real));
         if refused {
             self.found.push(real.to_owned());

@@ -79,7 +79,7 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
         errors,
         [
             "a `turn` requires `host turns --format`",
-            "expected `calls`, a `turn`, an `answer`, an `event` or `stats`",
+            "expected `calls`, a `turn`, an `answer`, an `event`, `detach`, `stats` or `reflection`",
             "an `event` requires `host turns --events-as`",
         ]
     );

@@ -116,7 +116,7 @@ fn a_wrong_answer_leaves_the_question_open() {
         invalid event: member `callId` of the event is not a text
         invalid event: `onConfirm` does not answer a question; send `permission_decided` or `respond`
         invalid event: `` does not answer a question; send `permission_decided` or `respond`
-        expected `calls`, a `turn`, an `answer`, an `event` or `stats`
+        expected `calls`, a `turn`, an `answer`, an `event`, `detach`, `stats` or `reflection`
     "#]].assert_eq(&errors);
     session.send(&json!({"event": decide(call, "allow")}));
     let line = session.receive_until(|line| line.get("results").is_some());

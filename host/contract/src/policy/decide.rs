@@ -44,6 +44,11 @@ impl Policy {
         })
     }
 
+    /// Whether approvals cannot be saved.
+    pub fn approves_only_once(&self) -> bool {
+        self.inner.disable_always_allow
+    }
+
     /// Whether a rule denies every call of a tool, whatever its input and caller. Such a tool is not listed.
     pub fn always_denies(
         &self,

@@ -142,6 +142,11 @@ impl Policy {
             }
             Some(mode) => modes.push(mode),
         }
+        // A host that was started in `ask` also asks about what `plan` and `readonly` allow.
+        let narrow = |mode: &Mode| matches!(mode, Mode::Plan | Mode::ReadOnly);
+        if self.inner.configured_mode == Mode::Ask && modes.iter().any(narrow) {
+            modes.push(Mode::Ask);
+        }
         modes
     }
 
@@ -229,7 +234,7 @@ impl Policy {
 
     /// Matches rules against an access. Within a tier the highest priority decides, of equals the strictest. Across
     /// tiers a deny applies from every tier, otherwise the highest tier decides.
-    fn match_rules(
+    pub(super) fn match_rules(
         &self,
         part: &AccessRequest,
         analysis: &CallAnalysis,
@@ -447,11 +452,15 @@ impl Inner {
     }
 }
 
-/// Whether a call requested by a tool's result needs approval. It does if it has side effects; a foreign server's hints
-/// do not prove otherwise.
+/// Whether a call requested by a tool's result needs approval. It does if it has side effects, and a request to another
+/// host can carry what the first tool read; a foreign server's hints do not prove otherwise.
 fn is_untrusted_tail_call(analysis: &CallAnalysis) -> bool {
     let request = &analysis.request;
-    request.is_tail_call && (analysis.is_foreign || request.tool.effect() > Effect::Reads)
+    let sends = |access: &AccessRequest| matches!(access.kind, AccessKind::Address { .. });
+    request.is_tail_call
+        && (analysis.is_foreign
+            || request.tool.effect() > Effect::Reads
+            || analysis.accesses.iter().any(sends))
 }
 
 fn ask_if_tail_call(trace: &mut AccessDecision, analysis: &CallAnalysis) {
@@ -472,7 +481,7 @@ fn apply_hook_ask(trace: &mut AccessDecision, hooks: &HookDecisions) {
         let reason = ask
             .reason
             .as_deref()
-            .map(|reason| crate::text::escape_line(reason, 300));
+            .map(|reason| crate::text::escape_line(reason, 1_000));
         trace.decision = Decision::Ask;
         trace.reason = Reason::HookAsk(reason);
     }

@@ -153,6 +153,11 @@ impl PathRef {
             .map(String::as_str)
     }
 
+    /// The host paths that it is most likely to mean.
+    pub(super) fn host_paths(&self) -> impl Iterator<Item = &str> {
+        self.certain.iter().map(String::as_str)
+    }
+
     /// Whether every interpretation lies below `dir`.
     pub(super) fn is_below(&self, dir: &str) -> bool {
         self.climbed_to.is_none()

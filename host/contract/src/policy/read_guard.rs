@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
-use super::path_pattern::{PathPattern, PathRef};
+use super::path_pattern::{PathPattern, PathRef, strip_dir};
 use super::{AccessClass, Decision, Inner, Policy, PolicyRequest};
 
 /// Maximum number of rules reported for a call.
@@ -23,8 +23,17 @@ struct GuardLayer {
     policy: Arc<Inner>,
     /// Indices of rules, and of a form in each.
     forms: Vec<(usize, usize)>,
-    /// Ask rules that match a path named by the call; the user has already answered them.
-    answered: Vec<usize>,
+    /// Ask rules that the user is asked about before the call, with the paths that the question names.
+    answered: Vec<AnsweredRule>,
+}
+
+#[derive(PartialEq)]
+struct AnsweredRule {
+    at: usize,
+    /// Host paths. The rule no longer applies to them and to what is below them.
+    paths: Vec<String>,
+    /// The rule is about the call as a whole, so it no longer applies to any path.
+    all_paths: bool,
 }
 
 /// Paths that a rule denies reading.
@@ -66,6 +75,13 @@ impl ReadGuard {
         true
     }
 
+    /// Whether a path below this one was named in a question that the user is asked before the call.
+    pub fn has_answered_below(&self, path: &str) -> bool {
+        let answered = self.layers.iter().flat_map(|layer| &layer.answered);
+        let mut paths = answered.flat_map(|answered| &answered.paths);
+        paths.any(|answered| strip_dir(answered, path).is_some_and(|rest| !rest.is_empty()))
+    }
+
     /// The rules that denied a read so far.
     pub fn hits(&self) -> Vec<String> {
         let hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,16 +116,15 @@ impl GuardLayer {
             is_redirection: false,
             protection: None,
         };
-        let mut forms = Vec::new();
-        let mut answered = Vec::new();
-        for at in live {
+        let covers_reads = |at: usize| {
             let rule = &inner.rules[at];
-            let speaks = |form: &usize| rule.form_covers_reads(*form, &probe, &analysis);
-            forms.extend((0..rule.forms.len()).filter(speaks).map(|form| (at, form)));
-            if rule.decision == Decision::Ask && matches_any_access(policy, at, &analysis) {
-                answered.push(at);
-            }
-        }
+            (0..rule.forms.len())
+                .filter(|form| rule.form_covers_reads(*form, &probe, &analysis))
+                .map(move |form| (at, form))
+                .collect::<Vec<_>>()
+        };
+        let forms: Vec<_> = live.iter().flat_map(|at| covers_reads(*at)).collect();
+        let answered = policy.answered_rules(&analysis, &live, &forms);
         let keeps = |(at, form): &(usize, usize)| {
             let rule = &inner.rules[*at];
             rule.decision != Decision::Allow && rule.form_paths(*form).next().is_some()
@@ -141,15 +156,22 @@ impl GuardLayer {
             .policy
             .deciding_rule(matched.map(|(at, _)| *at).collect())?;
         let rule = &rules[winner];
-        let answered = rule.decision == Decision::Ask && self.answered.contains(&winner);
-        (rule.decision != Decision::Allow && !answered).then(|| rule.label())
+        let is_answered = self.answered.iter().any(|answered| {
+            let mut paths = answered.paths.iter();
+            answered.at == winner
+                && (answered.all_paths || paths.any(|named| path_ref.is_below(named)))
+        });
+        (rule.decision != Decision::Allow && !is_answered).then(|| rule.label())
     }
 
     fn denied_paths(&self) -> Vec<DeniedPath> {
         let rules = &self.policy.rules;
         let denying = self.forms.iter().filter(|(at, _)| {
             let rule = &rules[*at];
-            rule.decision != Decision::Allow && rule.programs && !self.answered.contains(at)
+            let is_lifted = |answered: &AnsweredRule| answered.at == *at && answered.all_paths;
+            rule.decision != Decision::Allow
+                && rule.programs
+                && !self.answered.iter().any(is_lifted)
         });
         denying
             .flat_map(|(at, form)| rules[*at].form_paths(*form))
@@ -159,13 +181,51 @@ impl GuardLayer {
     }
 }
 
-/// Whether a rule matches an access of the call. If it asked, the user has answered for the paths that the call names.
-fn matches_any_access(policy: &Policy, at: usize, analysis: &CallAnalysis) -> bool {
-    let rule = &policy.inner.rules[at];
-    analysis
-        .accesses
-        .iter()
-        .any(|part| rule.covers(part, analysis))
+impl Policy {
+    /// The ask rules that match an access of the call which a rule requires to ask about. `forms` are those that cover
+    /// reads.
+    fn answered_rules(
+        &self,
+        analysis: &CallAnalysis,
+        live: &[usize],
+        forms: &[(usize, usize)],
+    ) -> Vec<AnsweredRule> {
+        let rules = &self.inner.rules;
+        let is_general = |rule: usize| {
+            forms
+                .iter()
+                .any(|(at, form)| *at == rule && rules[rule].form_paths(*form).next().is_none())
+        };
+        let asked = analysis.accesses.iter().filter_map(|access| {
+            let decided = self.match_rules(access, analysis, live);
+            (decided.decision == Decision::Ask).then_some((access, decided.matched))
+        });
+        asked
+            .flat_map(|(access, matched)| {
+                let paths: Vec<String> = named_paths(access).map(str::to_owned).collect();
+                let asks = matched
+                    .into_iter()
+                    .filter(|at| rules[*at].decision == Decision::Ask);
+                asks.map(move |at| (at, paths.clone()))
+            })
+            .map(|(at, paths)| AnsweredRule {
+                at,
+                paths,
+                all_paths: is_general(at),
+            })
+            .collect()
+    }
+}
+
+/// The host paths that a question about the access names.
+fn named_paths(access: &AccessRequest) -> impl Iterator<Item = &str> {
+    let path = match &access.kind {
+        AccessKind::Path { path_ref, .. } => Some(path_ref),
+        _ => None,
+    };
+    path.into_iter()
+        .chain(&access.mentioned_paths)
+        .flat_map(PathRef::host_paths)
 }
 
 impl fmt::Debug for ReadGuard {
@@ -177,7 +237,9 @@ impl fmt::Debug for ReadGuard {
 /// Compares the rules only, not the recorded hits.
 impl PartialEq for ReadGuard {
     fn eq(&self, other: &Self) -> bool {
-        let same = |(one, two): (&GuardLayer, &GuardLayer)| one.forms == two.forms;
+        let same = |(one, two): (&GuardLayer, &GuardLayer)| {
+            one.forms == two.forms && one.answered == two.answered
+        };
         self.layers.len() == other.layers.len() && self.layers.iter().zip(&other.layers).all(same)
     }
 }

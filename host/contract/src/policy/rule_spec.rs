@@ -16,7 +16,9 @@ use crate::text;
 use crate::version::{VersionReq, split_version};
 
 /// Origin of a rule. A higher tier takes precedence, except that a deny applies from every tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     Default,

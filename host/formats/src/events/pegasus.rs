@@ -4,9 +4,7 @@ mod errors;
 
 use serde_json::{Value, json};
 
-use super::snapshot_view::{
-    SnapshotView, failure_message, masked_result, object_without_nulls,
-};
+use super::snapshot_view::{SnapshotView, failure_message, masked_result, object_without_nulls};
 use super::{AnswerError, EventFormat, FrontEndAnswer};
 use toolhost_contract::bus::{BusEvent, EventKind};
 use toolhost_contract::lifecycle::CallState;

@@ -25,11 +25,7 @@ const NOTES: &[(&str, &[&str])] = &[
     ("edit_file", &["warning: "]),
     (
         "shell",
-        &[
-            OMISSION,
-            "To continue reading: ",
-            "To allow more: ",
-        ],
+        &[OMISSION, "To continue reading: ", "To allow more: "],
     ),
     (
         "shell_output",

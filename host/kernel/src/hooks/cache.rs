@@ -47,9 +47,14 @@ impl ReadCache {
     }
 }
 
-/// Whether the tool only reads files, so that its result depends on its read set alone. Undeclared properties count as
-/// the less cacheable value.
-fn is_cacheable(tool: &Descriptor) -> bool {
+/// Whether the result depends on the read set of the call alone. The result of a narrowed call can lack what other calls
+/// may read, and the other way round.
+fn is_cacheable(call: &HookCall) -> bool {
+    !call.is_narrowed && only_reads_files(&call.tool)
+}
+
+/// Undeclared properties count as the less cacheable value.
+fn only_reads_files(tool: &Descriptor) -> bool {
     let hints = &tool.annotations;
     let closed = match tool.effect() {
         Effect::Reads => hints.open_world == Some(false),
@@ -61,7 +66,7 @@ fn is_cacheable(tool: &Descriptor) -> bool {
 
 impl Hook for ReadCache {
     fn wants_reads(&self, tool: &Descriptor) -> bool {
-        is_cacheable(tool)
+        only_reads_files(tool)
     }
 
     fn before<'a>(
@@ -69,7 +74,7 @@ impl Hook for ReadCache {
         call: &'a HookCall,
     ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !is_cacheable(&call.tool) {
+            if !is_cacheable(call) {
                 return Ok(PreHookResponse::default());
             }
             let key = key(call);
@@ -101,7 +106,7 @@ impl Hook for ReadCache {
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             // The host makes a tail call each time, so the outcome is not cached.
-            if !is_cacheable(&call.tool) || outcome.is_error() || outcome.tail.is_some() {
+            if !is_cacheable(call) || outcome.is_error() || outcome.tail.is_some() {
                 return Ok(PostHookResponse::Keep);
             }
             // `None`: the tool did not run or its reads are unknown.

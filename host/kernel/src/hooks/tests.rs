@@ -63,6 +63,7 @@ pub(super) fn call() -> HookCall {
         tool: Arc::new(tool),
         digest: None,
         mode: "default".to_owned(),
+        is_narrowed: false,
         reads: None,
         rewritten: None,
     }
@@ -112,9 +113,24 @@ async fn the_first_deny_or_answer_ends_the_round_and_asks_are_collected() {
     let ask_of = hints.ask.unwrap();
     assert_eq!(
         (ask_of.by.as_str(), ask_of.reason.as_deref()),
-        ("one", Some("first"))
+        ("one", Some("first; second"))
     );
     assert_eq!(hints.allow.as_deref(), Some("three"));
+    // A high risk comes first, so that no saved approval answers the question.
+    let mild = says(PreHookDecision::Ask {
+        reason: None,
+        meta: None,
+    });
+    let hooks = Hooks::new(vec![
+        entry("mild", mild, closed),
+        entry("strict", ask("risky"), closed),
+    ]);
+    let HookDecision::Proceed(hints) = hooks.before(&call()).await else {
+        panic!("stopped")
+    };
+    let ask_of = hints.ask.unwrap();
+    assert_eq!(ask_of.reason.as_deref(), Some("risky; hook `mild`"));
+    assert_eq!(ask_of.meta, Some(json!({"risk": "high"})));
 
     let hooks = Hooks::new(vec![
         entry("a", allow(), closed),
@@ -151,6 +167,19 @@ async fn an_unchanged_input_is_no_change() {
         OnFailure::Closed,
     )]);
     assert!(matches!(hooks.before(&call()).await, HookDecision::Changed { by, .. } if by == "new"));
+    // A hook can ask about the input that it changed.
+    let asks = FixedAnswers(Mutex::new(vec![Ok(PreHookResponse {
+        decision: PreHookDecision::Ask {
+            reason: None,
+            meta: None,
+        },
+        updated_input: Some(json!({"path": "b"})),
+    })]));
+    let hooks = Hooks::new(vec![entry("asks", asks, OnFailure::Closed)]);
+    assert!(matches!(
+        hooks.before(&call()).await,
+        HookDecision::Changed { ask: Some(ask), .. } if ask.by == "asks"
+    ));
 }
 
 #[tokio::test(start_paused = true)]

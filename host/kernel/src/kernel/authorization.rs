@@ -149,7 +149,28 @@ impl Kernel {
         // The user is not asked about a call that cannot run.
         check_capabilities(entry, run)?;
         // Boxed, because few calls ask and the others should not carry the space.
-        Box::pin(self.ask_user(entry, run, *question)).await
+        let evaluation = Box::pin(self.ask_user(entry, run, *question)).await?;
+        if let Evaluation::Decided(Authorization::Granted(_)) = &evaluation {
+            self.check_still_allowed(entry, run, &subject, &hook_decisions)?;
+        }
+        Ok(evaluation)
+    }
+
+    /// Refuses an approved call that rules or modes forbid now: they can have changed while the user decided.
+    pub(super) fn check_still_allowed(
+        &self,
+        entry: &ToolEntry,
+        run: &mut RunningCall<'_>,
+        subject: &Subject,
+        hook_decisions: &HookDecisions,
+    ) -> Result<(), Refusal> {
+        let now = self.journal.clock.now().0;
+        let request = call_policy_request(entry, run, subject);
+        let policy = self.policy_for(&run.session);
+        match policy.decide(request, hook_decisions, &[], now) {
+            Verdict::Deny(denial) => Err(run.deny(denial).into()),
+            Verdict::Allow(_) | Verdict::Ask(_) => Ok(()),
+        }
     }
 
     /// Decides by rules and saved approvals. Each use of an approval is counted in the store before it takes effect,
@@ -244,19 +265,21 @@ impl Kernel {
             ..self.hook_call(entry, run)
         };
         match run.hooks.before(&call).await {
-            HookDecision::Proceed(hints) => {
+            HookDecision::Proceed(mut hints) => {
+                hints.add_ask(run.attempt.hook_ask.take());
                 for failure in &hints.failures {
                     run.warn(failure);
                 }
                 Ok(HookOutcome::Hints(hints))
             }
-            HookDecision::Changed { input, by } => {
+            HookDecision::Changed { input, by, ask } => {
                 let step = Transition::InputChanged {
                     input: input.clone().into(),
                     by: format!("hook:{by}"),
                 };
                 run.journal.step(step).await?;
                 run.attempt.rewritten = Some((by, input.clone()));
+                run.attempt.hook_ask = ask.or(run.attempt.hook_ask.take());
                 Ok(HookOutcome::Decided(Evaluation::InputChanged(input)))
             }
             HookDecision::Answered { by, outcome } => Ok(HookOutcome::Decided(
@@ -286,6 +309,7 @@ impl Kernel {
             tool: Arc::clone(&entry.tool),
             digest: entry.plugin.digest,
             mode: self.mode_of(run).to_string(),
+            is_narrowed: run.context.restriction.is_some(),
             reads: run.sink.read_set(),
             rewritten: None,
         }

@@ -201,8 +201,9 @@ impl Kernel {
         if run.cancel.is_cancelled() {
             return Err(run.cancel.error(true).into());
         }
-        // The user's refusal of the changes is not output of the tool.
-        if run.journal.record().state == CallState::AwaitingApproval {
+        // The refusal of the changes is not output of the tool.
+        let state = run.journal.record().state;
+        if matches!(state, CallState::AwaitingApproval | CallState::Approved) {
             return result;
         }
         // An error message is tool output too: a hook that hides secrets has to see it.

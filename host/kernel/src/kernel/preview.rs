@@ -97,8 +97,7 @@ impl RunningCall<'_> {
                 meta: None,
             });
         };
-        let reason = ask.reason.clone();
-        let reason = reason.unwrap_or_else(|| format!("hook `{}`", ask.by));
+        let reason = ask.reason();
         Some(HookAsk {
             reason: Some(match confirm {
                 Some(confirm) => format!("{reason}; {confirm}"),

@@ -23,7 +23,7 @@ use super::sessions::Session;
 use super::turn::ResultBudget;
 use super::{CallContext, Kernel, Refusal, Report};
 use crate::ToolEntry;
-use crate::hooks::Hooks;
+use crate::hooks::{AskHint, Hooks};
 use crate::journal::CallJournal;
 use crate::sink::CallSink;
 
@@ -67,6 +67,8 @@ pub(super) struct Attempt {
     pub(super) preview: Option<Box<Preview>>,
     /// The input of the previous round and the hook that changed it.
     pub(super) rewritten: Option<(String, Value)>,
+    /// The demand for approval of a hook that also changed the input.
+    pub(super) hook_ask: Option<AskHint>,
     /// The decision of the hooks, kept until the changes of the call are evaluated.
     pub(super) hook_decision: HookDecisions,
     /// Variables of the session when the call was evaluated.

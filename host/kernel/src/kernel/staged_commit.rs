@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
-use toolhost_contract::lifecycle::Transition;
+use toolhost_contract::lifecycle::{CallState, Transition};
 use toolhost_contract::policy::{PromptKind, Subject};
 use toolhost_contract::{
     CallError, ChangeSet, CommitError, ErrorClass, Outcome, StagedChanges, StagedEffects,
@@ -121,7 +121,17 @@ impl Kernel {
             }
         }
         run.sink.release();
-        let mut outcome = result?;
+        let mut outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // The user has approved what a failed run read.
+                if run.journal.record().state == CallState::Approved {
+                    let step = Transition::CommitAuthorized { by, commit: None };
+                    run.journal.step(step).await?;
+                }
+                return Err(error);
+            }
+        };
         super::user_edits::append_note(&mut outcome, &diffs);
         let Some(staged) = staged.filter(|staged| !staged.changes().is_empty()) else {
             run.journal
@@ -169,6 +179,7 @@ impl Kernel {
                 let answer = Box::pin(self.ask_user(entry, run, *question));
                 match cancel.unless_cancelled_after_run(answer).await? {
                     Evaluation::Decided(Authorization::Granted(grant)) => {
+                        self.check_still_allowed(entry, run, subject, &hook_decision)?;
                         Ok(ChangeDecision::Approved {
                             by: grant.authorizer().to_owned(),
                             permit: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
-use toolhost_contract::{BoxFuture, CallError, Outcome, ToolHook};
+use toolhost_contract::{BoxFuture, CallError, Failure, Outcome, ToolHook};
 use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent};
 use toolhost_runtime::Plugin;
 
@@ -96,13 +96,24 @@ impl Hook for OwnHooks {
             }
             let own_call = own_call(call);
             let decided = self.0.run_pre_hook(&own_call, OWN_TIMEOUT).await;
-            let response = decided.map_err(|error| hook_error(&error))?;
-            if matches!(response.decision, PreHookDecision::Result(_)) {
-                return Err(HookError(
+            let mut response = decided.map_err(|error| hook_error(&error))?;
+            match &mut response.decision {
+                PreHookDecision::Result(_) => Err(HookError(
                     "a hook for the plugin's own tools may not return `result`".to_owned(),
-                ));
+                )),
+                // It must not look like a result of the tool.
+                PreHookDecision::Deny {
+                    reason,
+                    outcome: Some(outcome),
+                } if outcome.error.is_none() => {
+                    let reason = reason
+                        .as_deref()
+                        .unwrap_or("a hook of the plugin denied the call");
+                    outcome.error = Some(Failure::new("permission_denied", reason));
+                    Ok(response)
+                }
+                _ => Ok(response),
             }
-            Ok(response)
         })
     }
 

@@ -43,7 +43,10 @@ async fn serve(plugin: &str, tool: &str) -> Result<()> {
     };
     let prompter = Arc::new(ElicitationPrompter::new(asks, None)?);
     let launcher = Launcher::this_program(["process-launcher".into()]);
-    let commands = Arc::new(CommandAgents::new(&Settings::default(), Some(launcher.clone())));
+    let commands = Arc::new(CommandAgents::new(
+        &Settings::default(),
+        Some(launcher.clone()),
+    ));
     let host = Builder::new()
         .plugins(plugin)
         .launcher(launcher)

@@ -370,6 +370,11 @@ fn calls_requested_by_a_result_require_approval() {
         ("", &tail(read), Decision::Allow),
         ("ask Read", &tail(read), Decision::Ask),
         ("", &tail("data/json_parse pure"), Decision::Allow),
+        (
+            "allow *",
+            &tail("web/web_fetch reads kind=fetch network url=https://a.example/?q=secret"),
+            Decision::Ask,
+        ),
         ("allow *", &tail("srv/mcp__srv__look reads"), Decision::Ask),
     ]);
     //

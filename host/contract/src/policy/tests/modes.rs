@@ -129,6 +129,19 @@ fn modes_are_ordered_except_ask_and_custom() {
 }
 
 #[test]
+fn a_session_in_a_host_that_asks_for_everything_still_asks_in_plan() {
+    let read = "files/read_file reads kind=read path=a";
+    for mode in [Mode::Plan, Mode::ReadOnly] {
+        let policy = policy("mode ask").with_mode(mode).unwrap();
+        let verdict = Fixture::of(read).decide(&policy, &[]);
+        assert!(matches!(verdict, Verdict::Ask(_)), "{mode}: {verdict:?}");
+        let write = "files/write_file writes kind=edit path=a";
+        let verdict = Fixture::of(write).decide(&policy, &[]);
+        assert!(matches!(verdict, Verdict::Deny(_)), "{mode}: {verdict:?}");
+    }
+}
+
+#[test]
 fn r_191_a_read_only_tool_needs_no_approval() {
     for mode in [
         "plan",

@@ -356,14 +356,39 @@ fn a_07_read_rules_apply_to_the_files_a_call_opens() {
     }
     // The user who was prompted about a named path has answered for it.
     let call = "files/read_file reads kind=read path=lib/a";
-    let question = question("ask Read(lib/**)\ndeny Read(secrets/**)", call);
-    let Ok(AnswerOutcome::Granted { grant, .. }) = apply_answer(question, Answer::once()) else {
-        panic!("an answer is a grant");
-    };
-    let guard = grant.guard().expect("a rule denies some paths");
+    let approved =
+        |rules: &str, call: &str| match apply_answer(question(rules, call), Answer::once()) {
+            Ok(AnswerOutcome::Granted { grant, .. }) => {
+                grant.guard().cloned().expect("a rule denies some paths")
+            }
+            other => panic!("an answer is a grant: {other:?}"),
+        };
+    let guard = approved("ask Read(lib/**)\ndeny Read(secrets/**)", call);
     assert!(!guard.denies_read("/w/lib/a"));
+    assert!(!guard.denies_read("/w/lib/a/below"));
+    assert!(guard.has_answered_below("/w/lib") && !guard.has_answered_below("/w/lib/a"));
+    assert!(guard.denies_read("/w/lib/b") && guard.denies_read("/w/lib"));
     assert!(guard.denies_read("/w/secrets/x"));
-    assert_eq!(guard.hits(), ["user:2 deny `Read(secrets/**)`"]);
+    assert_eq!(
+        guard.hits(),
+        [
+            "user:1 ask `Read(lib/**)`",
+            "user:2 deny `Read(secrets/**)`"
+        ]
+    );
+    // An allowed path is not a question about the others.
+    let rules = "ask Read(secrets/**)
+         allow Read(secrets/public/**) @200";
+    let call = "files/read_file reads kind=read path=secrets/public/x";
+    assert_eq!(
+        show_guarded(rules, call, &["/w/secrets/public/x", "/w/secrets/private"]),
+        "/w/secrets/public/x -/w/secrets/private"
+    );
+    // A question about every call of a tool names no path.
+    let call = "files/read_file reads kind=read path=a";
+    let guard = approved("ask read_file\nask Read(lib/**)", call);
+    assert!(!guard.denies_read("/w/src/b") && guard.denies_read("/w/lib/a"));
+    let call = "files/read_file reads kind=read path=lib/a";
     // Without such rules there is no guard.
     let Verdict::Allow(grant) =
         Fixture::of(call).decide(&policy("deny Edit(x)\ndeny Bash(git push *)"), &[])

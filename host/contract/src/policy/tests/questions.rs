@@ -189,35 +189,6 @@ fn a_hooks_question_carries_its_meta() {
 }
 
 #[test]
-fn decisions_of_several_hooks_are_merged_by_highest_risk() {
-    let ask = |reason: &str, meta: Value| hook::PreHookDecision::Ask {
-        reason: Some(reason.to_owned()),
-        meta: Some(meta),
-    };
-    let mut decisions = HookDecisions::default();
-    for decision in [
-        hook::PreHookDecision::Continue,
-        ask("first", json!({})),
-        hook::PreHookDecision::Allow {
-            reason: Some("known".to_owned()),
-        },
-        ask("second", json!({"risk": "high"})),
-        ask("third", json!({"risk": "high"})),
-        hook::PreHookDecision::Deny {
-            reason: None,
-            outcome: None,
-        },
-    ] {
-        decisions.add(&decision);
-    }
-    assert_eq!(decisions.allow.as_deref(), Some("known"));
-    assert_eq!(
-        decisions.ask.and_then(|ask| ask.reason).as_deref(),
-        Some("second")
-    );
-}
-
-#[test]
 fn hostile_text_is_escaped_in_questions() {
     let bad = question_text(
         "",

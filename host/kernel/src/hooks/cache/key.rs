@@ -19,14 +19,14 @@ pub(super) fn key(call: &HookCall) -> Key {
         // A cached answer is not evaluated by rules again, so it is only returned to the same caller.
         caller.session.as_str(),
         &caller.agent,
+        &caller.task,
         &call.mode,
     ] {
         add(&mut hasher, b'w', part.as_bytes());
     }
-    add_value(
-        &mut hasher,
-        &caller.user.name().map_or(Value::Null, Value::from),
-    );
+    for part in [caller.user.name(), caller.parent_agent.as_deref()] {
+        add_value(&mut hasher, &part.map_or(Value::Null, Value::from));
+    }
     add_value(&mut hasher, &call.call.input);
     Key(*hasher.finalize().as_bytes())
 }
@@ -92,6 +92,8 @@ mod tests {
             of(|call| call.mode = "plan".to_owned()),
             of(|call| call.call.caller.session = "other".into()),
             of(|call| call.call.caller.agent = "other".to_owned()),
+            of(|call| call.call.caller.task = "other".to_owned()),
+            of(|call| call.call.caller.parent_agent = Some("other".to_owned())),
             of(|call| call.call.caller.user = UserId::token("other")),
             of(|call| call.plugin = toolhost_contract::PluginName::parse("other").unwrap()),
             input(json!({"path": "b"})),

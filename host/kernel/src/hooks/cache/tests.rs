@@ -113,6 +113,26 @@ fn reader() -> Descriptor {
     tool
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_narrowed_call_neither_fills_the_cache_nor_uses_it() {
+    let mut bench = Bench::new();
+    let narrowed = HookCall {
+        is_narrowed: true,
+        ..bench.call("a")
+    };
+    for _ in 0..2 {
+        assert_eq!(
+            bench.run(&narrowed, Outcome::text("part")).await,
+            "part (new)"
+        );
+    }
+    assert_eq!(bench.brings("a", Outcome::text("all")).await, "all (new)");
+    assert_eq!(
+        bench.run(&narrowed, Outcome::text("part")).await,
+        "part (new)"
+    );
+}
+
 /// Each line is a step, then `=>` and the result of the call.
 async fn check(script: &[(&str, Value)], expected: Expect) {
     let mut bench = Bench::new();

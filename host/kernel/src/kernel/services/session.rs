@@ -17,8 +17,8 @@ impl SessionService for CallServices {
     fn session_set(&self, key: &str, value: Option<Value>) -> Result<(), Failure> {
         let entry = &self.entry;
         // A tool that delegates was evaluated as if it changed nothing.
-        let writes =
-            entry.tool.effect() >= Effect::Writes && !entry.backend.only_calls_tools(&entry.tool, &Value::Null);
+        let writes = entry.tool.effect() >= Effect::Writes
+            && !entry.backend.only_calls_tools(&entry.tool, &Value::Null);
         if key.starts_with(session_store::SHARED) && !writes {
             let message = format!(
                 "`{}` is shared by all plugins, and this tool is not declared to change anything",

@@ -199,6 +199,13 @@ impl CallServices {
                 return Err(Failure::new("invalid_permission_request", message));
             }
         }
+        let kernel = self.kernel()?;
+        if kernel.policy().approves_only_once() {
+            return Err(Failure::new(
+                "user_denied",
+                "this host approves each call separately (`disable_always_allow`)",
+            ));
+        }
         let line = |label: &str, names: &[String]| {
             let shown = |name: &String| text::escape_line(name, MAX_ENTRY_BYTES);
             let names: Vec<String> = names.iter().map(shown).collect();
@@ -229,7 +236,6 @@ impl CallServices {
         if replies.first() != Some(&UserAnswer::YesNo(true)) {
             return Err(Failure::new("user_denied", "the user denied the request"));
         }
-        let kernel = self.kernel()?;
         kernel
             .allow_in_session(&self.caller.session_key(), &write, &hosts)
             .await?;

@@ -8,10 +8,11 @@ use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse
 use toolhost_contract::lifecycle::CallState;
 use toolhost_contract::{Answer, CallEvent, Outcome};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::test_world::{TestWorldBuilder, batch, shown};
-use crate::hooks::CallbackHook;
+use crate::hooks::{CallbackHook, HookEntry, Stage};
 
 /// Checks the result, and the event log of the call and its tail calls.
 async fn check(setup: TestWorldBuilder, tool: &str, input: Value, expected: Expect) {
@@ -243,6 +244,31 @@ async fn r_210_a_hook_supplies_the_result_or_asks_the_user() {
         ok: done
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, executing, CALL.COMPLETED
           on disk: requested, validation_started, tool_resolved, approval_requested, approved, scheduled, started, post_processing, completed"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_supplies_the_result_of_an_approved_call() {
+    let mut setup = TestWorldBuilder::answers([Answer::once()]).rules("ask look");
+    let hook = CallbackHook::before(|_| async {
+        Ok(PreHookResponse {
+            decision: PreHookDecision::Result(Box::new(Outcome::text("from the cache"))),
+            updated_input: None,
+        })
+    });
+    setup.hooks.push(HookEntry {
+        stage: Stage::Supply,
+        ..HookEntry::new("cache", Arc::new(hook))
+    });
+    check(
+        setup,
+        "look",
+        json!({}),
+        expect![[r#"
+            ok: from the cache
+            c: [created], validating, validating, awaiting_approval, [permission_request], [decided allow], approved, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, approval_requested, approved, completed"#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

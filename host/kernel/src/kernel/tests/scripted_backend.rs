@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use toolhost_contract::{
     Annotations, Backend, BoxFuture, Call, CallError, CallEvent, ChangeKind, ChangeSet,
     CommitError, Concurrency, Descriptor, DetachableCommand, EditedChanges, ErrorClass, Failure,
-    FileChange, FileDiff, FileKind, Grant, Outcome, Sink, StagedChanges, StagedEffects, StagedResult, TailCall, ToolName,
-    UserEdit,
+    FileChange, FileDiff, FileKind, Grant, Outcome, Sink, StagedChanges, StagedEffects,
+    StagedResult, TailCall, ToolName, UserEdit,
 };
 
 type StartCallback = dyn Fn(&Call) + Send + Sync;
@@ -228,7 +228,10 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
         "command" => {
             let command = sink.detach_switch().map(|switch| switch.open());
             loop {
-                if command.as_ref().is_some_and(DetachableCommand::is_requested) {
+                if command
+                    .as_ref()
+                    .is_some_and(DetachableCommand::is_requested)
+                {
                     return Ok(Outcome::text("continues as job-1"));
                 }
                 sleep(Duration::from_millis(10)).await;

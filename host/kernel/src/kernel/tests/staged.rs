@@ -1,14 +1,17 @@
 //! Staged calls: they run, their changes are evaluated, and are then committed or dropped.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
+use toolhost_contract::bus::EventKind;
 use toolhost_contract::hook::PostHookResponse;
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{Answer, Outcome, Question};
 use toolhost_store::{CommitFilter, CommitState};
 
+use crate::Kernel;
 use crate::hooks::CallbackHook;
 
 use super::test_world::{TestWorld, TestWorldBuilder, shown};
@@ -94,6 +97,60 @@ async fn r_196_the_user_is_not_asked_about_a_change_that_failed() {
         assert!(!succeeded, "{failure}");
         let questions = world.stage.questions.lock().unwrap();
         assert!(questions.is_empty(), "{failure}: {questions:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_run_whose_reads_were_approved_is_a_failure() {
+    let mask = || CallbackHook::default().after(|_, _| async { Ok(PostHookResponse::Keep) });
+    for hooks in [false, true] {
+        let setup = TestWorldBuilder::answers([Answer::once()]).rules("ask write");
+        let setup = if hooks {
+            setup.hook("mask", mask())
+        } else {
+            setup
+        };
+        let world = holding(setup);
+        let report = world.call("c", "write", json!({"do": "trap"})).await;
+        assert!(shown(&report).starts_with("Crashed"), "{}", shown(&report));
+        assert_eq!(world.stage.questions.lock().unwrap().len(), 1);
+        world.event_log().await;
+        let (last, _) = world.transitions("c").pop().unwrap();
+        assert_eq!(last, "failed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_is_set_while_the_user_decides_applies() {
+    for holds in [true, false] {
+        let kernel = Arc::new(OnceLock::<Arc<Kernel>>::new());
+        let switched = Arc::clone(&kernel);
+        let setup = TestWorldBuilder::says(move |_, _, call| {
+            let kernel = switched.get().unwrap();
+            kernel
+                .set_mode(&call.caller.session_key(), Mode::Plan)
+                .unwrap();
+            Some(Answer::once())
+        });
+        let world = TestWorldBuilder { holds, ..setup }.build();
+        assert!(kernel.set(Arc::clone(&world.kernel)).is_ok());
+        let report = world.call("c", "write", json!({"changes": ["a"]})).await;
+        assert!(shown(&report).starts_with("Denied"), "{}", shown(&report));
+        assert!(world.stage.real.lock().unwrap().is_empty());
+        world.event_log().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_staged_call_are_published_once_its_reads_are_approved() {
+    for (answer, published) in [(Answer::once(), 2), (no(), 0)] {
+        let world = holding(TestWorldBuilder::answers([answer]).rules("ask write"));
+        world.call("c", "write", json!({"do": "say"})).await;
+        let events = world.events();
+        let of_tool = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::Call(_)));
+        assert_eq!(of_tool.count(), published);
     }
 }
 

@@ -5,7 +5,7 @@ use std::future::ready;
 use expect_test::expect;
 use serde_json::{Value, json};
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
-use toolhost_contract::{Outcome, TailCall};
+use toolhost_contract::{Answer, Outcome, TailCall};
 
 use super::test_world::{TestWorldBuilder, shown};
 use crate::hooks::CallbackHook;
@@ -63,6 +63,16 @@ async fn r_491_a_tail_call_is_resolved_and_evaluated_like_any_call() {
         expected.assert_eq(&shown(&report));
         world.event_log().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_report_says_who_allowed_the_tail_call() {
+    let world = TestWorldBuilder::answers([Answer::once()])
+        .rules("ask step")
+        .build();
+    let tail = json!({"do": "tail", "tool": "step", "input": {}});
+    let report = world.call("c", "look", tail).await;
+    assert_eq!(report.allowed_by.as_deref(), Some("the user, once"));
 }
 
 #[tokio::test(start_paused = true)]

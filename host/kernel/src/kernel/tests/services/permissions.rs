@@ -39,6 +39,16 @@ async fn runs(house: &ServicesFixture, who: &str, input: serde_json::Value) -> b
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_that_approves_each_call_separately_is_not_asked() {
+    let house = ServicesFixtureBuilder::policy(|spec| spec.disable_always_allow = true)
+        .replies([approval()])
+        .build();
+    let output = house.call("look", REQUEST).await;
+    assert!(output.contains("approves each call separately"), "{output}");
+    assert!(house.person.shown_questions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_granted_calls_run_without_a_question() {
     let house = house(approval());
     let output = house.call("look", REQUEST).await;
