@@ -154,8 +154,8 @@ impl Restriction {
         }
     }
 
-    /// Denies accesses to files outside these directories of the host, and nothing else. Paths are resolved as in
-    /// `policy`. Without any directory it denies accesses to all files.
+    /// Denies accesses to files outside these directories, which are paths on the host, and nothing else. Paths of calls
+    /// are resolved as in `policy`. Without any directory it denies accesses to all files.
     pub fn to_directories(
         directories: &[String],
         policy: &Policy,
@@ -168,11 +168,18 @@ impl Restriction {
         };
         let spec = PolicySpec {
             mode: Mode::Yolo,
-            path_context: policy.inner.path_context.clone(),
+            path_context: PathContext {
+                mounts: Vec::new(),
+                ..policy.inner.path_context.clone()
+            },
             allowed_paths: directories.to_vec(),
             ..PolicySpec::default()
         };
-        Policy::new(spec).map(Self::new)
+        let inner = Policy::new(spec)?.with_guest_paths_of(policy);
+        Ok(Self::new(Policy {
+            mode: Mode::Yolo,
+            inner: Arc::new(inner),
+        }))
     }
 
     /// The directory lists of all policies. A file must lie in a directory of each list.
@@ -386,6 +393,15 @@ impl Policy {
                 mode,
                 inner: Arc::clone(&self.inner),
             }),
+        }
+    }
+
+    /// The contents of this policy, which was just created, for calls whose paths are resolved as in `other`. Its own
+    /// patterns are already compiled to paths on the host.
+    fn with_guest_paths_of(self, other: &Policy) -> Inner {
+        Inner {
+            path_context: other.inner.path_context.clone(),
+            ..Arc::into_inner(self.inner).expect("no other policy shares the contents")
         }
     }
 

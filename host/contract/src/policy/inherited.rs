@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::domain_pattern::matches_wildcard;
 use super::{
-    Diagnostic, Inner, Mode, PathContext, Policy, PolicySpec, Restriction, Rule, RuleSpec,
+    Decision, Diagnostic, Inner, Mode, PathContext, Policy, PolicySpec, Restriction, Rule, RuleSpec,
 };
 use crate::Principal;
 
@@ -43,7 +43,7 @@ impl Policy {
                 .filter(|(spec, _)| applies_to(spec, caller, agent))
                 .map(|(spec, rule)| for_any_caller(spec, rule))
                 .collect(),
-            path_context: self.inner.path_context.clone(),
+            path_context: spec.path_context.clone(),
             plan_dir: spec.plan_dir.clone(),
             protected: spec.protected.clone(),
             allowed_paths: spec.allowed_paths.clone(),
@@ -52,14 +52,20 @@ impl Policy {
     }
 }
 
+/// Allow rules apply to the sub-agent. Other rules also apply if they are about the delegating agent, so that it cannot
+/// avoid them with a sub-agent.
 fn applies_to(rule: &RuleSpec, caller: &Principal, agent: &str) -> bool {
     let matches = |pattern: &Option<String>, stated: &str| {
         let pattern = pattern.as_ref();
         pattern.is_none_or(|pattern| matches_wildcard(pattern, stated))
     };
+    let is_strict = rule.decision != Decision::Allow;
+    let is_sub_agent = caller.parent_agent.is_some();
     let user = rule.user.as_deref();
-    rule.subagent.as_deref().is_none_or(|name| name == agent)
-        && matches(&rule.agent, agent)
+    rule.subagent
+        .as_deref()
+        .is_none_or(|name| name == agent || is_strict && is_sub_agent && name == caller.agent)
+        && (matches(&rule.agent, agent) || is_strict && matches(&rule.agent, &caller.agent))
         && matches(&rule.task, &caller.task)
         && user.is_none_or(|name| caller.user.name() == Some(name))
 }
@@ -78,7 +84,26 @@ fn for_any_caller(spec: &RuleSpec, rule: &Rule) -> RuleSpec {
     }
 }
 
+impl Restriction {
+    /// Returns the rules of each policy for a sub-agent `agent` of `caller`.
+    pub fn to_inherited(&self, caller: &Principal, agent: &str) -> Vec<InheritedRules> {
+        let layers = self.layers.iter();
+        layers
+            .map(|layer| layer.to_inherited(layer.mode, caller, agent))
+            .collect()
+    }
+}
+
 impl InheritedRules {
+    /// Adds directories of the host to those to which a call was narrowed.
+    #[must_use]
+    pub fn with_directories(mut self, directories: &[String]) -> Self {
+        if !self.allowed_paths.is_empty() {
+            self.allowed_paths.extend_from_slice(directories);
+        }
+        self
+    }
+
     /// Compiles the rules to limits for the calls of a host with the policy `own`. What the rules would ask about is
     /// denied, because no user of the other host can be asked.
     pub fn restriction(self, own: &Policy) -> Result<Restriction, Vec<Diagnostic>> {
@@ -93,16 +118,13 @@ impl InheritedRules {
             interactive: self.interactive,
             ..PolicySpec::default()
         })?;
-        let inner = Arc::into_inner(policy.inner).expect("the policy was just created");
-        // Its patterns are compiled to paths on the host; paths of calls have the names of this host's guests.
-        let inner = Inner {
-            path_context: own.inner.path_context.clone(),
-            is_inherited: true,
-            ..inner
-        };
+        let inner = policy.with_guest_paths_of(own);
         Ok(Restriction::new(Policy {
             mode,
-            inner: Arc::new(inner),
+            inner: Arc::new(Inner {
+                is_inherited: true,
+                ..inner
+            }),
         }))
     }
 }

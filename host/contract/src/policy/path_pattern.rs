@@ -11,7 +11,7 @@ use super::DeniedPath;
 /// Maximum length of a path or pattern in bytes.
 const MAX_PATH: usize = 4_096;
 
-/// Base directories for relative paths and anchored patterns. All are absolute.
+/// Base directories for relative paths and anchored patterns. All are absolute; `home` and `root` are paths on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathContext {
@@ -31,15 +31,9 @@ pub struct Mount {
 }
 
 impl PathContext {
-    /// Translates base directories that were given as guest paths, because patterns are compared with host paths.
+    /// Translates the working directory from its guest path, because patterns are compared with host paths.
     pub(super) fn with_host_names(mut self) -> Self {
-        let resolve = |path: &String| self.resolve(path);
-        let (cwd, home, root) = (
-            resolve(&self.cwd),
-            self.home.as_ref().map(resolve),
-            self.root.as_ref().map(resolve),
-        );
-        (self.cwd, self.home, self.root) = (cwd, home, root);
+        self.cwd = self.resolve(&self.cwd);
         self
     }
 

@@ -144,19 +144,27 @@ fn a_limit_denies_before_hooks_run() {
     assert_eq!(question.offers.len(), 1);
 }
 
-/// The limits that a host passes to a host below its sub-agent `helper`.
-fn inherited(parent: &str, mode: Mode, call: &str) -> String {
-    let (parent, own) = (policy(parent), policy("mode yolo\nallow *"));
-    let caller = Principal {
-        task: "t-1".to_owned(),
-        ..Principal::default()
-    };
-    let passed = parent.to_inherited(mode, &caller, "helper");
+/// The verdict of a host with this policy on a call, below the sub-agent `helper` of a host with the policy `parent`.
+fn below(parent: &Policy, own: &Policy, mode: Mode, call: &str) -> String {
+    let passed = parent.to_inherited(mode, &Principal::default(), "helper");
+    decide_below(vec![passed], own, call)
+}
+
+fn decide_below(passed: Vec<InheritedRules>, own: &Policy, call: &str) -> String {
     let text = serde_json::to_string(&passed).unwrap();
-    let passed: InheritedRules = serde_json::from_str(&text).unwrap();
+    let passed: Vec<InheritedRules> = serde_json::from_str(&text).unwrap();
+    let limits = passed
+        .into_iter()
+        .map(|rules| rules.restriction(own).unwrap());
     let mut world = Fixture::of(call);
-    world.narrow = Some(passed.restriction(&own).unwrap());
-    show(&world.decide(&own, &[]))
+    world.narrow = limits.reduce(|all, one| all.and(&one));
+    show(&world.decide(own, &[]))
+}
+
+const PERMISSIVE: &str = "mode yolo\nallow *";
+
+fn inherited(parent: &str, mode: Mode, call: &str) -> String {
+    below(&policy(parent), &policy(PERMISSIVE), mode, call)
 }
 
 #[test]
@@ -204,4 +212,131 @@ fn a_host_below_a_sub_agent_inherits_rules_and_mode() {
         mode yolo; deny Edit subagent=other | yolo | files/write_file writes kind=edit path=src/a → allow by rule user:1 allow `*`
         mode default; allow Edit subagent=helper | default | files/write_file writes kind=edit path=src/a → allow by rule user:1 allow `*`
     "#]].assert_eq(&out);
+}
+
+/// A policy whose workspace lies below the guest path of its own mount.
+fn policy_in_workspace(text: &str) -> Policy {
+    let mut spec = spec(text);
+    spec.path_context = PathContext {
+        home: Some("/workspace/home".to_owned()),
+        root: Some("/workspace/repo".to_owned()),
+        mounts: vec![Mount {
+            guest: "/workspace".to_owned(),
+            host: "/workspace/repo".to_owned(),
+        }],
+        ..PathContext::default()
+    };
+    Policy::new(spec).unwrap()
+}
+
+fn write_of(path: &str) -> String {
+    format!("files/write_file writes kind=edit path={path}")
+}
+
+#[test]
+fn patterns_are_inherited_if_the_host_path_looks_like_a_guest_path() {
+    for (parent, path, expected) in [
+        ("mode yolo\ndeny Edit(src/**)", "src/a", "deny"),
+        ("mode yolo\ndeny Edit(src/**)", "/workspace/src/a", "deny"),
+        ("mode yolo\ndeny Edit(/src/**)", "/workspace/src/a", "deny"),
+        ("mode yolo\ndeny Edit(src/**)", "/workspace/lib/a", "allow"),
+        (
+            "mode yolo\ndeny Edit(~/x/**)",
+            "/workspace/home/x/a",
+            "deny",
+        ),
+        ("allow Edit(src/**)", "/workspace/src/a", "allow"),
+        ("mode accept_edits", "/workspace/keys/a", "allow"),
+        (
+            "mode accept_edits\nprotect ./keys",
+            "/workspace/keys/a",
+            "deny",
+        ),
+        (
+            "mode yolo\nallowed /workspace/src",
+            "/workspace/src/a",
+            "allow",
+        ),
+        (
+            "mode yolo\nallowed /workspace/src",
+            "/workspace/lib/a",
+            "deny",
+        ),
+        (
+            "mode plan\nplan_dir /workspace/plans",
+            "/workspace/plans/a.md",
+            "allow",
+        ),
+    ] {
+        let (parent_policy, own) = (policy_in_workspace(parent), policy_in_workspace(PERMISSIVE));
+        let mode = parent_policy.mode();
+        let shown = below(&parent_policy, &own, mode, &write_of(path));
+        assert!(shown.starts_with(expected), "{parent} | {path} → {shown}");
+    }
+}
+
+#[test]
+fn directories_of_inherited_limits_are_paths_on_the_host() {
+    let own = policy_in_workspace(PERMISSIVE);
+    let directories = ["/workspace/repo/src".to_owned()];
+    let limits = Restriction::to_directories(&directories, &own).unwrap();
+    for (path, expected) in [
+        ("/workspace/src/a", "allow"),
+        ("/workspace/repo/src/a", "deny"),
+        ("/workspace/lib/a", "deny"),
+    ] {
+        let mut world = Fixture::of(&write_of(path));
+        world.narrow = Some(limits.clone());
+        let shown = show(&world.decide(&own, &[]));
+        assert!(shown.starts_with(expected), "{path} → {shown}");
+    }
+}
+
+#[test]
+fn rules_about_the_delegating_agent_are_inherited_unless_they_allow() {
+    let rules = |text: &str| {
+        let mut spec = spec("");
+        let mut rule = RuleSpec::new(text.parse().unwrap(), "Edit");
+        rule.agent = Some("planner".to_owned());
+        spec.rules.push(rule.clone());
+        rule.agent = None;
+        rule.subagent = Some("planner".to_owned());
+        spec.rules.push(rule);
+        Policy::new(spec).unwrap()
+    };
+    let caller = |parent: Option<&str>| Principal {
+        agent: "planner".to_owned(),
+        parent_agent: parent.map(str::to_owned),
+        ..Principal::default()
+    };
+    for (decision, caller, agent, expected) in [
+        ("deny", caller(None), "helper", 1),
+        ("ask", caller(Some("main")), "helper", 2),
+        ("allow", caller(Some("main")), "helper", 0),
+        ("allow", Principal::default(), "planner", 2),
+        ("deny", Principal::default(), "helper", 0),
+    ] {
+        let passed = rules(decision).to_inherited(Mode::Yolo, &caller, agent);
+        let passed = passed.restriction(&policy(PERMISSIVE)).unwrap();
+        let count = passed.layers[0].rules().len();
+        assert_eq!(count, expected, "{decision} {caller:?} {agent}");
+    }
+}
+
+#[test]
+fn every_limit_of_a_call_is_inherited() {
+    let own = policy(PERMISSIVE);
+    let directory = Restriction::to_directories(&["/w/src".to_owned()], &own).unwrap();
+    let limits = directory.with_policy(policy("mode yolo\ndeny Edit(src/keys)"));
+    for (path, expected) in [("src/a", "allow"), ("lib/a", "deny"), ("src/keys", "deny")] {
+        let passed = limits.to_inherited(&Principal::default(), "helper");
+        let shown = decide_below(passed, &own, &write_of(path));
+        assert!(shown.starts_with(expected), "{path} → {shown}");
+    }
+    let more = limits.to_inherited(&Principal::default(), "helper");
+    let more = more
+        .into_iter()
+        .map(|rules| rules.with_directories(&["/w/lib".to_owned()]));
+    let shown = decide_below(more.collect(), &own, &write_of("lib/a"));
+    assert!(shown.starts_with("allow"), "{shown}");
 }
