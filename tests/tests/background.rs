@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -173,12 +174,13 @@ fn the_user_moves_a_running_command_to_the_background_from_another_terminal() {
     turns.end();
 }
 
-/// Configures the sub-agent `general`, which runs this script.
+/// Adds the sub-agent `general`, which runs this script, to the configuration.
 fn add_agent(env: &TestEnv, script: &str) -> String {
     let file = env.path("agent.sh");
     fs::write(&file, script).unwrap();
+    let config = fs::read_to_string(env.path("host.toml")).unwrap();
     let config = format!(
-        "[agents.general]\ndescription = \"x\"\ncommand = [\"sh\", \"{}\"]\ntimeout = \"120s\"\n",
+        "{config}[agents.general]\ndescription = \"x\"\ncommand = [\"sh\", \"{}\"]\ntimeout = \"120s\"\n",
         file.display()
     );
     fs::write(env.path("agents.toml"), config).unwrap();
@@ -308,6 +310,7 @@ fn a_host_below_a_sub_agent_may_do_only_what_its_parent_may() {
     assert!(out.contains("in a sub-agent"), "{out}");
     // The parent can only read the directory, or does not have it.
     let out = below(&env, "", &child, &["--mode", "yolo", "--allow-path", &ro]);
+    assert!(out.contains("which is read-only"), "{out}");
     assert!(!file.exists(), "{out}");
     let out = below(&env, "", &child, &["--mode", "yolo"]);
     assert!(
@@ -321,6 +324,27 @@ fn a_host_below_a_sub_agent_may_do_only_what_its_parent_may() {
     let read = ["read_file", r#"{"path": "old.txt"}"#, "--allow-path", &ro];
     let out = below(&env, "", &read, &["--allow-path", &ro]);
     assert!(out.contains("old"), "{out}");
+}
+
+#[test]
+fn a_host_below_a_sub_agent_cannot_change_what_its_parent_runs() {
+    let env = TestEnv::new("[[hook]]\ncommand = [\"./workspace/hooks/check.sh\"]");
+    let hooks = env.workspace().join("hooks");
+    let (hook, script) = (hooks.join("check.sh"), "#!/bin/sh\nexit 0\n");
+    fs::create_dir(&hooks).unwrap();
+    fs::write(&hook, script).unwrap();
+    fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+    let rw = format!("{}:rw", env.workspace().display());
+    let write = |path: &str| {
+        let input = json!({"path": path, "content": "x", "mode": "overwrite"}).to_string();
+        let child = ["write_file", &input, "--mode", "yolo", "--allow-path", &rw];
+        below(&env, "", &child, &["--mode", "yolo", "--allow-path", &rw])
+    };
+    let out = write("hooks/check.sh");
+    assert!(out.to_lowercase().contains("denied"), "{out}");
+    assert_eq!(fs::read_to_string(&hook).unwrap(), script, "{out}");
+    let out = write("hooks/other.sh");
+    assert!(hooks.join("other.sh").exists(), "{out}");
 }
 
 #[test]

@@ -50,6 +50,12 @@ impl HostRule {
         })
     }
 
+    /// Whether the rule `*` covers everything that this rule covers. It does not cover local addresses, or ports that
+    /// only a rule with a port covers.
+    pub fn is_within_any(&self) -> bool {
+        self.port.is_none() && !matches!(self.matcher, HostMatcher::Network(_))
+    }
+
     /// Whether the rule covers this scheme and port.
     fn covers_port(&self, scheme: Scheme, port: u16) -> bool {
         self.scheme.is_none_or(|own| own == scheme) && self.port.is_none_or(|own| own == port)

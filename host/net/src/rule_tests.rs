@@ -181,3 +181,23 @@ fn ambiguous_rules_are_refused_with_a_remedy() {
         "#]],
     );
 }
+
+#[test]
+fn a_rule_for_any_host_contains_neither_addresses_nor_ports() {
+    for (rule, expected) in [
+        ("*", true),
+        ("example.org", true),
+        ("*.example.org", true),
+        ("localhost", true),
+        ("localhost:8080", false),
+        ("https://example.org", false),
+        ("*:22", false),
+        ("127.0.0.1", false),
+        ("10.0.0.0/8", false),
+        ("[::1]:9000", false),
+        ("169.254.169.254", false),
+    ] {
+        let rule = HostRule::parse(rule).unwrap();
+        assert_eq!(rule.is_within_any(), expected, "{rule}");
+    }
+}

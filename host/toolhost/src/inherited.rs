@@ -1,17 +1,20 @@
 //! Limits that a host passes to a host which one of its sub-agents starts: its rules and its grants. They are in the
 //! environment of the sub-agent's command, so that every process below it can find them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use toolhost_contract::policy::{Diagnostic, InheritedRules, Restriction};
-use toolhost_contract::{Access, text};
+use toolhost_contract::{Access, PluginName, text};
 use toolhost_kernel::AgentTask;
+use toolhost_net::HostRule;
+use toolhost_vfs::Protection;
 
 use crate::agents::ancestor_variable;
 use crate::error::Error;
+use crate::grants::protected_paths;
 use crate::load::MessageSink;
 use crate::settings::{AllowedPath, ExternalAccessSettings, Settings, guest_name};
 
@@ -25,21 +28,35 @@ const MAX_BYTES: usize = 96 << 10;
 struct Inherited {
     grants: InheritedGrants,
     rules: InheritedRules,
-    /// Lists of directories to which the delegating call is limited; a file must lie in a directory of each.
-    directories: Vec<Vec<String>>,
+    /// Other limits of the delegating call, such as the directories to which it was narrowed.
+    limits: Vec<InheritedRules>,
 }
 
 /// What a host grants to its plugins, for its sub-agents.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InheritedGrants {
+    /// For plugins without their own list.
     paths: Vec<InheritedPath>,
     env: BTreeSet<String>,
+    per_plugin: BTreeMap<PluginName, InheritedLists>,
+    /// Files that no tool may change.
+    read_only: Vec<PathBuf>,
+    /// Files that no tool may see.
+    hidden: Vec<PathBuf>,
     hosts: Vec<String>,
     denied_hosts: Vec<String>,
     programs: Vec<String>,
     unconfined: bool,
     program_network: bool,
+}
+
+/// Lists of one plugin, which replace the general ones.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InheritedLists {
+    paths: Option<Vec<InheritedPath>>,
+    env: Option<BTreeSet<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,20 +70,25 @@ struct InheritedPath {
 
 impl InheritedGrants {
     pub fn of(settings: &Settings) -> Self {
-        let plugins = settings.per_plugin.values();
-        let paths = plugins.clone().filter_map(|plugin| plugin.paths.as_ref());
-        let paths = settings.paths.iter().chain(paths.flatten());
-        let env = plugins.filter_map(|plugin| plugin.env.as_ref()).flatten();
+        let per_plugin = settings.per_plugin.iter().map(|(name, own)| {
+            let lists = InheritedLists {
+                paths: own.paths.as_deref().map(inherited_paths),
+                env: own.env.clone(),
+            };
+            (name.clone(), lists)
+        });
+        let protected = |protection| {
+            let all = protected_paths(settings).into_iter();
+            let some = all.filter(|protected| protected.protection == protection);
+            some.map(|protected| protected.path).collect()
+        };
         let external = &settings.external_access;
         Self {
-            paths: paths
-                .map(|path| InheritedPath {
-                    host: real_path(&path.host),
-                    is_writable: path.access == Access::ReadWrite,
-                    exclude: path.exclude.all_patterns(),
-                })
-                .collect(),
-            env: settings.env.iter().chain(env).cloned().collect(),
+            paths: inherited_paths(&settings.paths),
+            env: settings.env.clone(),
+            per_plugin: per_plugin.collect(),
+            read_only: protected(Protection::ReadOnly),
+            hidden: protected(Protection::Hidden),
             hosts: external.hosts.clone(),
             denied_hosts: external.denied_hosts.clone(),
             programs: external.programs.clone(),
@@ -79,11 +101,11 @@ impl InheritedGrants {
     pub fn to_variable(&self, task: &AgentTask) -> Result<String, String> {
         let mode = task.context.mode.unwrap_or(task.policy.mode());
         let limits = task.context.restriction.as_deref();
-        let limits = limits.map(Restriction::directories).unwrap_or_default();
+        let limits = limits.map(|limits| limits.to_inherited(&task.caller, &task.agent));
         let inherited = Inherited {
             grants: self.clone(),
             rules: task.policy.to_inherited(mode, &task.caller, &task.agent),
-            directories: limits.iter().map(|list| list.to_vec()).collect(),
+            limits: limits.unwrap_or_default(),
         };
         let text = serde_json::to_string(&inherited).map_err(|error| error.to_string())?;
         if text.len() > MAX_BYTES {
@@ -97,30 +119,46 @@ impl InheritedGrants {
 
     /// Removes from the settings what these grants do not contain. Returns what was removed, for the user.
     fn narrow(&self, settings: &mut Settings) -> Vec<String> {
+        settings.read_only.extend(self.read_only.iter().cloned());
+        settings.secrets.extend(self.hidden.iter().cloned());
         let mut removed = Vec::new();
-        self.narrow_paths(&mut settings.paths, &mut removed);
-        self.narrow_env(&mut settings.env, &mut removed);
-        for plugin in settings.per_plugin.values_mut() {
-            if let Some(paths) = &mut plugin.paths {
-                self.narrow_paths(paths, &mut removed);
-            }
-            if let Some(env) = &mut plugin.env {
-                self.narrow_env(env, &mut removed);
-            }
-        }
+        self.narrow_plugins(settings, &mut removed);
+        narrow_paths(&self.paths, &mut settings.paths, &mut removed);
+        narrow_env(&self.env, &mut settings.env, &mut removed);
         self.narrow_external(&mut settings.external_access, &mut removed);
         removed
     }
 
-    fn narrow_env(&self, env: &mut BTreeSet<String>, removed: &mut Vec<String>) {
-        env.retain(|name| is_kept("the variable", name, self.env.contains(name), removed));
+    /// Narrows the lists of each plugin that has its own in either host. The general lists are not narrowed yet.
+    fn narrow_plugins(&self, settings: &mut Settings, removed: &mut Vec<String>) {
+        let names = self.per_plugin.keys().chain(settings.per_plugin.keys());
+        let names: BTreeSet<PluginName> = names.cloned().collect();
+        for name in names {
+            let outer = self.per_plugin.get(&name).cloned().unwrap_or_default();
+            let mut of_plugin = Vec::new();
+            let own = settings.per_plugin.entry(name.clone()).or_default();
+            if own.paths.is_some() || outer.paths.is_some() {
+                let outer = outer.paths.as_ref().unwrap_or(&self.paths);
+                let paths = own.paths.get_or_insert_with(|| settings.paths.clone());
+                narrow_paths(outer, paths, &mut of_plugin);
+            }
+            if own.env.is_some() || outer.env.is_some() {
+                let outer = outer.env.as_ref().unwrap_or(&self.env);
+                let env = own.env.get_or_insert_with(|| settings.env.clone());
+                narrow_env(outer, env, &mut of_plugin);
+            }
+            let of_plugin = of_plugin.into_iter();
+            removed.extend(of_plugin.map(|one| format!("{one} of plugin `{name}`")));
+        }
     }
 
     fn narrow_external(&self, own: &mut ExternalAccessSettings, removed: &mut Vec<String>) {
         let any_host = self.hosts.iter().any(|host| host == "*");
-        let hosts = &self.hosts;
+        let is_below_any =
+            |host: &str| any_host && HostRule::parse(host).is_ok_and(|rule| rule.is_within_any());
+        let is_granted = |host: &String| self.hosts.contains(host) || is_below_any(host);
         own.hosts
-            .retain(|host| is_kept("the host", host, any_host || hosts.contains(host), removed));
+            .retain(|host| is_kept("the host", host, is_granted(host), removed));
         own.denied_hosts.extend(self.denied_hosts.iter().cloned());
         let programs = &self.programs;
         own.programs
@@ -128,40 +166,62 @@ impl InheritedGrants {
         own.unconfined &= self.unconfined;
         own.program_network &= self.program_network;
     }
+}
 
-    fn narrow_paths(&self, paths: &mut Vec<AllowedPath>, removed: &mut Vec<String>) {
-        for path in std::mem::take(paths) {
-            let real = real_path(&path.host);
-            let outer = self
-                .paths
-                .iter()
-                .filter(|outer| real.starts_with(&outer.host));
-            let outer = outer.max_by_key(|outer| outer.host.as_os_str().len());
-            let Some(outer) = outer.filter(|outer| outer.fits(&real)) else {
-                let shown = path.host.display().to_string();
-                is_kept("the path", &shown, false, removed);
-                continue;
+/// The narrower grant applies to a path that is granted twice.
+fn inherited_paths(paths: &[AllowedPath]) -> Vec<InheritedPath> {
+    let mut inherited: Vec<InheritedPath> = Vec::new();
+    for path in paths {
+        let host = real_path(&path.host);
+        let is_writable = path.access == Access::ReadWrite;
+        let exclude = path.exclude.all_patterns();
+        if let Some(known) = inherited.iter_mut().find(|known| known.host == host) {
+            known.is_writable &= is_writable;
+            known.exclude.extend(exclude);
+        } else {
+            inherited.push(InheritedPath {
+                host,
+                is_writable,
+                exclude,
+            });
+        }
+    }
+    inherited
+}
+
+fn narrow_env(outer: &BTreeSet<String>, env: &mut BTreeSet<String>, removed: &mut Vec<String>) {
+    env.retain(|name| is_kept("the variable", name, outer.contains(name), removed));
+}
+
+fn narrow_paths(outer: &[InheritedPath], paths: &mut Vec<AllowedPath>, removed: &mut Vec<String>) {
+    let length = |path: &Path| path.as_os_str().len();
+    let mut narrowed = Vec::new();
+    for path in std::mem::take(paths) {
+        let real = real_path(&path.host);
+        let around = outer.iter().filter(|outer| real.starts_with(&outer.host));
+        let nearest = around.max_by_key(|outer| length(&outer.host));
+        if let Some(nearest) = nearest.filter(|nearest| nearest.fits(&real)) {
+            narrowed.push((real, nearest.limit(path)));
+        } else {
+            is_kept("the path", &path.host.display().to_string(), false, removed);
+        }
+    }
+    paths.extend(narrowed.iter().map(|(_, path)| path.clone()));
+    // Directories below them to which the other host gives less access.
+    for inner in outer {
+        let around = narrowed
+            .iter()
+            .filter(|(real, _)| inner.host.starts_with(real));
+        let Some((real, nearest)) = around.max_by_key(|(real, _)| length(real)) else {
+            continue;
+        };
+        if *real != inner.host {
+            let path = AllowedPath {
+                guest: guest_name(paths, &inner.host),
+                host: inner.host.clone(),
+                ..nearest.clone()
             };
-            let narrowed = outer.limit(path);
-            // Directories below it to which the other host gives less access.
-            let inner: Vec<&InheritedPath> = self
-                .paths
-                .iter()
-                .filter(|inner| inner.host.starts_with(&real) && inner.host != real)
-                .collect();
-            let template = narrowed.clone();
-            paths.push(narrowed);
-            for inner in inner {
-                if paths.iter().any(|known| known.host == inner.host) {
-                    continue;
-                }
-                let path = AllowedPath {
-                    guest: guest_name(paths, &inner.host),
-                    host: inner.host.clone(),
-                    ..template.clone()
-                };
-                paths.push(inner.limit(path));
-            }
+            paths.push(inner.limit(path));
         }
     }
 }
@@ -229,10 +289,10 @@ pub fn apply(
 impl Inherited {
     fn limits(self, settings: &Settings) -> Result<Restriction, Vec<Diagnostic>> {
         let own = &settings.policy;
+        let provided = settings.kernel().provided_directories;
         let mut limits = self.rules.restriction(own)?;
-        for mut list in self.directories {
-            list.extend(settings.kernel().provided_directories.iter().cloned());
-            limits = limits.and(&Restriction::to_directories(&list, own)?);
+        for rules in self.limits {
+            limits = limits.and(&rules.with_directories(&provided).restriction(own)?);
         }
         Ok(limits)
     }

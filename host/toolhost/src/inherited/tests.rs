@@ -1,9 +1,10 @@
 use toolhost_contract::policy::{Decision, Mode, PolicySpec, RuleSpec};
-use toolhost_contract::{CallId, Policy, Principal, SessionKey};
+use toolhost_contract::{AgentInfo, CallId, Policy, Principal, SessionKey};
 use toolhost_kernel::CallContext;
+use toolhost_vfs::ProtectedPath;
 
 use super::*;
-use crate::settings::Excludes;
+use crate::settings::{AgentSettings, Excludes, PluginSettings};
 
 fn path(host: &Path, access: Access) -> AllowedPath {
     AllowedPath {
@@ -65,14 +66,113 @@ fn a_sub_agent_gets_no_directory_that_its_parent_does_not_have() {
             vec![(&inner, rw)],
             vec!["a/b /workspace rw"],
         ),
+        // The narrower grant applies to a path that is granted twice.
+        (
+            vec![(&a, ro), (&a, rw)],
+            vec![(&a, rw)],
+            vec!["a /workspace ro"],
+        ),
+        (
+            vec![(&a, rw), (&inner, ro)],
+            vec![(&a, rw), (&inner, rw)],
+            vec!["a /workspace rw", "a/b /workspace/b ro"],
+        ),
     ] {
         let paths = |list: Vec<(&PathBuf, Access)>| {
-            list.into_iter()
-                .map(|(host, access)| path(host, access))
-                .collect()
+            let mut paths = Vec::new();
+            for (host, access) in list {
+                let guest = guest_name(&paths, host);
+                paths.push(AllowedPath {
+                    guest,
+                    ..path(host, access)
+                });
+            }
+            paths
         };
         assert_eq!(narrowed(&root, paths(parent), paths(child)), expected);
     }
+}
+
+#[test]
+fn the_lists_of_a_plugin_are_inherited_for_this_plugin_only() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let name = PluginName::parse("files").unwrap();
+    let paths = |access| Some(vec![path(&root, access)]);
+    let settings = |general, own| {
+        let own = PluginSettings {
+            paths: own,
+            env: Some(BTreeSet::from(["KEY".to_owned()])),
+            ..PluginSettings::default()
+        };
+        Settings {
+            per_plugin: BTreeMap::from([(name.clone(), own)]),
+            ..with_paths(general)
+        }
+    };
+    let (rw, ro) = (Access::ReadWrite, Access::ReadOnly);
+    let general = |access| with_paths(vec![path(&root, access)]);
+    let access = |settings: &Settings| {
+        let own = settings.per_plugin.get(&name);
+        let own = own.and_then(|own| own.paths.as_ref());
+        let access = |paths: &Vec<AllowedPath>| paths.first().map(|path| path.access);
+        (access(&settings.paths), own.and_then(access))
+    };
+    for (parent, child, expected) in [
+        // Only the plugin may write.
+        (settings(vec![], paths(rw)), general(rw), (None, Some(rw))),
+        // The plugin may only read.
+        (
+            settings(vec![path(&root, rw)], paths(ro)),
+            general(rw),
+            (Some(rw), Some(ro)),
+        ),
+        (general(ro), settings(vec![], paths(rw)), (None, Some(ro))),
+        (general(rw), general(rw), (Some(rw), None)),
+    ] {
+        let mut child = child;
+        InheritedGrants::of(&parent).narrow(&mut child);
+        assert_eq!(access(&child), expected);
+        assert!(!child.env.contains("KEY"));
+    }
+    let mut child = with_paths(vec![]);
+    child.env.insert("KEY".to_owned());
+    let grants = InheritedGrants::of(&settings(vec![], None));
+    assert_eq!(grants.narrow(&mut child), ["the variable KEY"]);
+    let own = child.per_plugin[&name].env.clone();
+    assert_eq!(own, Some(BTreeSet::from(["KEY".to_owned()])));
+}
+
+#[test]
+fn files_that_a_parent_protects_stay_protected() {
+    let agent = AgentSettings {
+        info: AgentInfo {
+            name: "general".to_owned(),
+            description: String::new(),
+        },
+        command: vec!["/agents/run".to_owned()],
+        timeout: None,
+    };
+    let parent = Settings {
+        config_file: Some("/config.toml".into()),
+        read_only: vec!["/rules.toml".into()],
+        secrets: vec!["/key".into()],
+        store: Some("/store".into()),
+        plugins: vec!["/plugins".into()],
+        external_access: ExternalAccessSettings {
+            agents: vec![agent],
+            ..ExternalAccessSettings::default()
+        },
+        ..Settings::default()
+    };
+    let mut child = Settings::default();
+    InheritedGrants::of(&parent).narrow(&mut child);
+    let (mut inherited, mut protected) = (protected_paths(&child), protected_paths(&parent));
+    let path = |protected: &ProtectedPath| protected.path.clone();
+    inherited.sort_by_key(path);
+    protected.sort_by_key(path);
+    assert_eq!(inherited, protected);
+    assert_eq!(protected.len(), 6);
 }
 
 #[test]
@@ -133,6 +233,24 @@ fn other_grants_are_narrowed_too() {
     assert_eq!(own.denied_hosts, ["denied.true", "denied.false"]);
     assert!(!own.unconfined && !own.program_network);
     assert_eq!(child.env.into_iter().collect::<Vec<_>>(), ["LANG"]);
+    // `*` covers public addresses only.
+    let mut child = settings(
+        &[
+            "a.example",
+            "*.b.example",
+            "127.0.0.1",
+            "localhost:80",
+            "10.0.0.0/8",
+        ],
+        &[],
+        &[],
+        false,
+    );
+    let parent = settings(&["*", "10.0.0.0/8"], &[], &[], false);
+    let removed = InheritedGrants::of(&parent).narrow(&mut child);
+    assert_eq!(removed, ["the host 127.0.0.1", "the host localhost:80"]);
+    let hosts = child.external_access.hosts;
+    assert_eq!(hosts, ["a.example", "*.b.example", "10.0.0.0/8"]);
 }
 
 fn task(rules: Vec<RuleSpec>) -> AgentTask {
@@ -156,12 +274,27 @@ fn task(rules: Vec<RuleSpec>) -> AgentTask {
 #[test]
 fn the_limits_are_read_as_they_were_written() {
     let grants = InheritedGrants::of(&with_paths(vec![path(Path::new("/"), Access::ReadWrite)]));
-    let text = grants
-        .to_variable(&task(vec![RuleSpec::new(Decision::Deny, "Bash(git *)")]))
-        .unwrap();
+    let mut task = task(vec![RuleSpec::new(Decision::Deny, "Bash(git *)")]);
+    let directories = Restriction::to_directories(&["/w".to_owned()], &task.policy).unwrap();
+    task.context.restriction = Some(Arc::new(directories));
+    let text = grants.to_variable(&task).unwrap();
     let read: Inherited = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
-    assert!(read.limits(&Settings::default()).is_ok());
+    let memory = ExternalAccessSettings {
+        memory: Some("/m".into()),
+        ..ExternalAccessSettings::default()
+    };
+    let child = Settings {
+        external_access: memory,
+        ..Settings::default()
+    };
+    let lists = read.limits(&child).unwrap().directories();
+    assert_eq!(lists.len(), 1);
+    assert!(
+        ["/w", "/m"]
+            .iter()
+            .all(|path| lists[0].iter().any(|one| one == path))
+    );
     let unknown = text.replacen('{', "{\"extra\":1,", 1);
     assert!(serde_json::from_str::<Inherited>(&unknown).is_err());
 }
