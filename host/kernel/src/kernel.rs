@@ -360,13 +360,7 @@ impl Kernel {
             caller,
             mut context,
         } = request;
-        if let Some(inherited) = &self.settings.inherited {
-            let known = context.restriction.take();
-            context.restriction = Some(known.map_or_else(
-                || Arc::clone(inherited),
-                |known| Arc::new(known.and(inherited)),
-            ));
-        }
+        context.restriction = self.settings.with_inherited(context.restriction.take());
         let key = caller.session_key();
         let detach = DetachSwitch::default();
         let entry = RunningEntry {

@@ -40,6 +40,16 @@ pub struct KernelSettings {
     pub inherited: Option<Arc<Restriction>>,
 }
 
+impl KernelSettings {
+    /// The limits of a call together with the inherited ones.
+    pub(crate) fn with_inherited(&self, own: Option<Arc<Restriction>>) -> Option<Arc<Restriction>> {
+        match (own, &self.inherited) {
+            (Some(own), Some(inherited)) => Some(Arc::new(own.and(inherited))),
+            (own, inherited) => own.or_else(|| inherited.clone()),
+        }
+    }
+}
+
 /// The handling of a plugin that registers a name of another plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -234,7 +234,10 @@ impl Kernel {
         look: impl FnOnce(&Policy, PolicyRequest<'_>, &[Approval], i64) -> T,
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
-        let context = CallContext::default();
+        let context = CallContext {
+            restriction: self.settings.with_inherited(None),
+            ..CallContext::default()
+        };
         // Explaining a call does not create a session.
         let session = self.sessions.find(&caller.session_key());
         let variables = session.map(|session| session.store().variables());

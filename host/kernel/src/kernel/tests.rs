@@ -28,7 +28,7 @@ use expect_test::{Expect, expect};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-use toolhost_contract::policy::{Decision, RuleSpec};
+use toolhost_contract::policy::{Decision, Restriction, RuleSpec};
 use toolhost_contract::{
     Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, Principal,
     ToolName, Verdict,
@@ -459,6 +459,21 @@ async fn decide_returns_the_decision_without_a_call() {
     };
     assert!(matches!(decide("look"), Verdict::Allow(_)));
     assert!(matches!(decide("erase"), Verdict::Ask(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_without_a_call_includes_inherited_limits() {
+    let settings = KernelSettings {
+        inherited: Some(Arc::new(Restriction::new((*rules("deny look")).clone()))),
+        ..KernelSettings::default()
+    };
+    let house = test_kernel(settings, []);
+    let registry = house.kernel.registry();
+    let (entry, caller) = (registry.get("look").unwrap(), Principal::default());
+    let verdict = house.kernel.decide(entry, &json!({}), &caller);
+    assert!(matches!(verdict, Verdict::Deny(_)));
+    let explanation = house.kernel.explain(entry, &json!({}), &caller);
+    assert_eq!(explanation.decision(), Decision::Deny);
 }
 
 // an invalid input is an error, and the user is not asked.
