@@ -327,3 +327,62 @@ fn r_029_markdown_of_tools_is_rendered_and_plain_text_is_not() {
     assert!(file.contains("1→# Greeting\r\n"), "{file:?}");
     assert!(!file.contains("\u{1b}["), "{file:?}");
 }
+
+const CTRL_BACKSLASH: &str = "\u{1c}";
+const PROMPT: &str = "host> ";
+
+/// `host run` at its first prompt.
+fn prompt(env: &TestEnv, term: &str, flags: &[&str]) -> Terminal {
+    let mut command = env.command_with_plugins(&["run", "--allow-program", "bash"]);
+    command
+        .arg("--plugins")
+        .arg(root().join("plugins/shell.wasm"))
+        .args(flags)
+        .env("TERM", term);
+    let mut terminal = Terminal::start(&command, "");
+    terminal.wait_for(PROMPT);
+    terminal
+}
+
+fn quit(mut terminal: Terminal) {
+    terminal.type_keys("quit\n");
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Ok(0), "{screen}");
+}
+
+//
+#[test]
+fn ctrl_backslash_moves_a_command_of_the_prompt_to_the_background() {
+    let env = TestEnv::new("");
+    // Without an editor for lines, the key is a signal at the prompt too.
+    let mut terminal = prompt(&env, "dumb", &["--mode", "yolo"]);
+    terminal.type_keys(CTRL_BACKSLASH);
+    terminal.type_keys(
+        "bash 'command=touch started; until [ -e go ]; do sleep 0.05; done' timeout_ms:=600000\n",
+    );
+    poll_until(|| env.workspace().join("started").exists().then_some(()));
+    terminal.type_keys(CTRL_BACKSLASH);
+    terminal.wait_for("moved this command to the background");
+    terminal.wait_for(PROMPT);
+    terminal.type_keys(CTRL_BACKSLASH);
+    quit(terminal);
+}
+
+#[test]
+fn ctrl_backslash_ends_neither_the_prompt_nor_a_question() {
+    let env = TestEnv::new("");
+    let mut terminal = prompt(&env, "xterm", &[]);
+    terminal.type_keys(CTRL_BACKSLASH);
+    terminal.wait_for(PROMPT);
+    quit(terminal);
+    let mut terminal = prompt(&env, "dumb", &[]);
+    terminal.type_keys("write_file path=new.txt content=one\n");
+    // Whether or not keys are discarded at this moment.
+    terminal.type_while_discarded(CTRL_BACKSLASH, ANSWER);
+    terminal.wait_for(ANSWER);
+    terminal.type_keys(CTRL_BACKSLASH);
+    terminal.type_keys("y\n");
+    terminal.wait_for(PROMPT);
+    assert!(is_written(&env));
+    quit(terminal);
+}

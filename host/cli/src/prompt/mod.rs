@@ -67,6 +67,7 @@ pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
         host,
         key: SessionKey::local(format!("s-{}", toolhost_kernel::id::random())),
         calls: 0,
+        quit: runtime.block_on(async { signal(SignalKind::quit()).ok() }),
         style: Style::of(&std::io::stdout()),
     };
     host.kernel.open_session(&session.key, CLIENT_NAME);
@@ -116,12 +117,21 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
+/// Moves the command of the call to the background.
+fn detach(host: &RunningHost, call: &CallId, session: &SessionKey) {
+    if let Err(error) = host.kernel.detach(call, &session.user) {
+        note(&format!("\nerror: {error}; Ctrl-C cancels the call"));
+    }
+}
+
 struct PromptSession<'a> {
     runtime: &'a Runtime,
     host: &'a RunningHost,
     /// The session's id.
     key: SessionKey,
     calls: usize,
+    /// Ctrl-\\. Received from the start, so that it never quits the host; it has no effect while no call runs.
+    quit: Option<Signal>,
     style: Style,
 }
 
@@ -217,16 +227,22 @@ impl PromptSession<'_> {
         let caller = Principal::in_session(&self.key);
         let request = CallRequest::new(id.clone(), tool, input, caller);
         let events = EventPrinter::start(self.host.settings.verbose);
+        let (host, key, quit) = (self.host, &self.key, &mut self.quit);
         let report = self.runtime.block_on(async {
+            // Discards a signal that arrived before the call.
+            tokio::select! {
+                biased;
+                () = received(quit) => {}
+                () = std::future::ready(()) => {}
+            }
             let sink = Arc::clone(&events) as Arc<dyn Sink>;
             // Dropping the future cancels the call in any phase.
-            let mut call = pin!(self.host.kernel.call(request, sink));
-            let mut quit = signal(SignalKind::quit()).ok();
+            let mut call = pin!(host.kernel.call(request, sink));
             loop {
                 tokio::select! {
                     report = &mut call => return Some(report),
                     _ = tokio::signal::ctrl_c() => return None,
-                    () = received(&mut quit) => self.detach(&id),
+                    () = received(quit) => detach(host, &id, key),
                 }
             }
         });
@@ -238,12 +254,6 @@ impl PromptSession<'_> {
         } else {
             note("\ncancelled");
             Ok(())
-        }
-    }
-
-    fn detach(&self, call: &CallId) {
-        if let Err(error) = self.host.kernel.detach(call, &self.key.user) {
-            note(&format!("\nerror: {error}; Ctrl-C cancels the call"));
         }
     }
 

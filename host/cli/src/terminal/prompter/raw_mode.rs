@@ -51,8 +51,8 @@ impl RawMode {
         self.read()?;
         match self.signal {
             None => Some(self),
-            Some(Signal::TSTP) => {
-                // Restores the terminal and stops the process here.
+            Some(Signal::TSTP | Signal::QUIT) => {
+                // Restores the terminal. Stops or ends the process here, unless it handles the signal.
                 drop(self);
                 Self::enter()
             }
