@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use serde_json::Value;
-use toolhost_contract::ToolName;
 use toolhost_formats::profile::{Profile, ProfiledRegistry, TaskFailures, UnmappedTools};
 use toolhost_kernel::{Kernel, RegistryHandle, Report};
 
 use crate::load::Host;
+use crate::turn::ProfiledResult;
 
 /// Maximum number of actions that are kept for a task.
 const MAX_ACTIONS: usize = 1000;
@@ -40,13 +40,12 @@ impl TaskActions {
         let registry = self.registry.get();
         let profiled =
             ProfiledRegistry::new(Profile::Pegasus, self.unmapped, registry.descriptors());
-        let tool = report.tool.as_ref().map_or(tool, ToolName::as_str);
-        let rendered = profiled.render(tool, input, &report.result);
-        let failure = profiled.tool_failure(tool, input, &rendered, &report.result);
-        if let Some(failure) = failure {
+        let result = ProfiledResult::new(&profiled, tool, input, report);
+        if let Some(failure) = result.failure {
             self.failures.append(failure);
         }
-        if let Some(action) = profiled.envelope(tool, input, &rendered, report.times()) {
+        let action = profiled.envelope(result.tool, input, &result.rendered, report.times());
+        if let Some(action) = action {
             self.keep(action);
         }
     }

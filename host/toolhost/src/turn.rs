@@ -7,7 +7,9 @@ use toolhost_contract::{CallError, CallId, ErrorClass, ToolName};
 use toolhost_formats::model::{
     AnsweredCall, Format, FormatError, FormattedTools, ListedTool, ModelCall, NameMap, restore,
 };
-use toolhost_formats::profile::{Profile, ProfiledRegistry, UnmappedTools};
+use toolhost_formats::profile::{
+    Profile, ProfiledRegistry, RenderedResult, ToolFailure, UnmappedTools,
+};
 use toolhost_kernel::{BatchCall, BatchError, Kernel, Report};
 
 use crate::load::Host;
@@ -118,6 +120,33 @@ pub fn calls_of_turn(
     calls
 }
 
+/// The result of a call as the model of a profile sees it.
+pub struct ProfiledResult<'a> {
+    /// The canonical name of the tool.
+    pub tool: &'a str,
+    pub rendered: RenderedResult,
+    pub failure: Option<ToolFailure>,
+}
+
+impl<'a> ProfiledResult<'a> {
+    /// `tool` and `input`: the canonical name and input with which the call was made.
+    pub fn new(
+        profiled: &ProfiledRegistry<'_>,
+        tool: &'a str,
+        input: &Value,
+        report: &'a Report,
+    ) -> Self {
+        let tool = report.tool.as_ref().map_or(tool, ToolName::as_str);
+        let rendered = profiled.render(tool, input, &report.result);
+        let failure = profiled.tool_failure(tool, input, &rendered, &report.result);
+        Self {
+            tool,
+            rendered,
+            failure,
+        }
+    }
+}
+
 /// The API's next input. `calls` and `reports` are those of the calls that ran.
 pub fn format_answer(
     kernel: &Kernel,
@@ -141,8 +170,7 @@ pub fn format_answer(
                 (Some(reason), _) => refused(reason),
                 (None, ran) => match ran.next() {
                     Some(((tool, input), report)) => {
-                        let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
-                        profiled.render(tool, input, &report.result)
+                        ProfiledResult::new(&profiled, tool, input, report).rendered
                     }
                     None => refused("the call did not run"),
                 },

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use toolhost::turn::{self, ProfileView};
+use toolhost::turn::{self, ProfileView, ProfiledResult};
 use toolhost_contract::units::format_duration;
-use toolhost_contract::{CallId, OnlyPaths, SessionKey, Sink, ToolName, text};
+use toolhost_contract::{CallId, OnlyPaths, SessionKey, Sink, text};
 use toolhost_formats::model::{Format, ModelCall};
 use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::schedule::Strategy;
@@ -242,15 +242,15 @@ pub(super) fn results(
     let registry = kernel.registry();
     let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
     for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
-        let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
-        let rendered = profiled.render(tool, input, &report.result);
-        if let Some(envelope) = profiled.envelope(tool, input, &rendered, report.times()) {
+        let of_call = ProfiledResult::new(&profiled, tool, input, report);
+        let rendered = &of_call.rendered;
+        if let Some(envelope) = profiled.envelope(of_call.tool, input, rendered, report.times()) {
             result["envelope"] = envelope;
         }
-        if let Some(failure) = profiled.tool_failure(tool, input, &rendered, &report.result) {
+        if let Some(failure) = &of_call.failure {
             result["reflection"] = failure.reflection();
         }
-        result["model"] = json::rendered(&rendered);
+        result["model"] = json::rendered(rendered);
     }
     results
 }

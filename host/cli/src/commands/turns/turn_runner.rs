@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use toolhost::turn::{self, ProfileView};
-use toolhost_contract::{Sink, ToolName};
+use toolhost::turn::{self, ProfileView, ProfiledResult};
+use toolhost_contract::Sink;
 use toolhost_formats::model::Format;
-use toolhost_formats::profile::{ProfiledRegistry, TaskFailures, ToolFailure};
+use toolhost_formats::profile::{Profile, ProfiledRegistry, TaskFailures, ToolFailure};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Report};
 
@@ -117,18 +117,20 @@ impl TurnRunner {
         }
     }
 
+    /// Only Pegasus evaluates failures.
     fn keep_failures(&self, task: &str, calls: &[(String, Value)], reports: &[Report]) {
-        let registry = self.kernel.registry();
         let (profile, unmapped) = self.view;
+        if profile != Profile::Pegasus {
+            return;
+        }
+        let registry = self.kernel.registry();
         let profiled = ProfiledRegistry::new(profile, unmapped, registry.descriptors());
         for ((tool, input), report) in calls.iter().zip(reports) {
             if matches!(&report.result, Ok(outcome) if !outcome.is_error()) {
                 continue;
             }
-            let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
-            let rendered = profiled.render(tool, input, &report.result);
-            let failure = profiled.tool_failure(tool, input, &rendered, &report.result);
-            if let Some(failure) = failure {
+            let result = ProfiledResult::new(&profiled, tool, input, report);
+            if let Some(failure) = result.failure {
                 self.lock_failures().append(task, failure);
             }
         }
