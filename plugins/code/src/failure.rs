@@ -75,7 +75,8 @@ pub fn runtime_error(error: JsError, code: &Code, context: &mut Context) -> Erro
     if let Some(error) = error.as_engine() {
         return limit_error(error);
     }
-    let places = places(&error);
+    let mut places = places(&error);
+    places.retain(|place| code.contains(place.line, place.column));
     let (kind, thrown) = describe(error, context);
     let mut message = format!("the script failed: {thrown}");
     if let Some(first) = places.first() {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::{self, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use boa_engine::ast::operations::{ContainsSymbol, contains};
 use boa_engine::builtins::promise::PromiseState;
 use boa_engine::module::IdleModuleLoader;
 use boa_engine::object::builtins::JsPromise;
@@ -18,7 +19,7 @@ use crate::failure;
 use crate::files;
 use crate::jobs::{Hooks, JobQueue};
 use crate::json::{self, Refusal};
-use crate::source::{Code, Guarded};
+use crate::source::{Code, Guarded, parse_async_body};
 
 /// Iterations of one loop.
 pub const MOST_LOOPS: u64 = 100_000_000;
@@ -94,17 +95,23 @@ impl<'call> Interpreter<'call> {
     }
 
     fn parse<'code>(&mut self, given: &'code str) -> Result<(Code<'code>, Script)> {
-        let code = Code::new(given);
-        let error = match self.compile(&code) {
-            Ok(script) => return Ok((code, script)),
-            Err(error) => failure::syntax_error(&error, &code),
-        };
-        if let Some(wrapped) = code.wrapped()
-            && let Ok(script) = self.compile(&wrapped)
-        {
-            return Ok((wrapped, script));
+        let mut code = Code::new(given);
+        let mut compiled = self.compile(&code);
+        match parse_async_body(given) {
+            // In a script, `await (x)` calls a function of the name `await`.
+            Some(Ok(body))
+                if compiled.is_err() || contains(&body, ContainsSymbol::AwaitExpression) =>
+            {
+                code = Code::async_body(given, &body);
+                compiled = self.compile(&code);
+            }
+            Some(Err(error)) if compiled.is_err() => compiled = Err(error),
+            _ => {}
         }
-        Err(error)
+        match compiled {
+            Ok(script) => Ok((code, script)),
+            Err(error) => Err(failure::syntax_error(&error, &code)),
+        }
     }
 
     fn compile(&mut self, code: &Code) -> JsResult<Script> {
@@ -144,6 +151,10 @@ impl<'call> Interpreter<'call> {
                             .code("promise_pending")
                             .recommend(
                                 "there are no timers and no network; resolve it in the script",
+                            )
+                            .recommend(
+                                "if it should settle, code after an `await` reached a limit of loops or recursion; move \
+                                 that code before the first `await`",
                             )
                             .into(),
                     );

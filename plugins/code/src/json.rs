@@ -2,9 +2,15 @@
 
 use boa_engine::builtins::error::Error as ErrorObject;
 use boa_engine::builtins::map::ordered_map::OrderedMap;
+use boa_engine::builtins::promise::Promise;
+use boa_engine::builtins::proxy::Proxy;
+use boa_engine::builtins::regexp::RegExp;
 use boa_engine::builtins::set::ordered_set::OrderedSet;
+use boa_engine::builtins::typed_array::TypedArray;
 use boa_engine::property::PropertyKey;
-use boa_engine::{Context, JsError, JsObject, JsResult, JsString, JsValue, JsVariant, js_string};
+use boa_engine::{
+    Context, JsBigInt, JsError, JsObject, JsResult, JsString, JsValue, JsVariant, js_string,
+};
 use toolhost_sdk::Value;
 use toolhost_sdk::serde_json::{Map, Number};
 use toolhost_sdk::text;
@@ -90,11 +96,11 @@ impl Writer {
     fn write(&mut self, value: &JsValue, context: &mut Context) -> Result<Option<Value>, Refusal> {
         Ok(Some(match value.variant() {
             JsVariant::Undefined => return Ok(None),
-            JsVariant::Null => self.charged(4, Value::Null)?,
-            JsVariant::Boolean(value) => self.charged(5, Value::Bool(value))?,
-            JsVariant::Integer32(number) => self.charged(8, Value::from(number))?,
+            JsVariant::Null => self.charged(Value::Null)?,
+            JsVariant::Boolean(value) => self.charged(Value::Bool(value))?,
+            JsVariant::Integer32(number) => self.charged(Value::from(number))?,
             JsVariant::Float64(number) => match to_number(number) {
-                Some(number) => self.charged(8, Value::Number(number))?,
+                Some(number) => self.charged(Value::Number(number))?,
                 None => self.refuse(
                     &value.display().to_string(),
                     "return null or a string instead",
@@ -143,7 +149,7 @@ impl Writer {
         }
         if self.mode == Mode::Placeholders && object.is::<ErrorObject>() {
             let shown = crate::failure::describe_error(object, context)?;
-            return self.charged(shown.len(), Value::String(shown)).map(Some);
+            return self.charged(Value::String(shown)).map(Some);
         }
         let method = object.get(js_string!("toJSON"), context)?;
         if let Some(method) = method.as_callable() {
@@ -162,6 +168,9 @@ impl Writer {
     }
 
     fn members(&mut self, object: &JsObject, context: &mut Context) -> Result<Value, Refusal> {
+        if let Some(primitive) = unboxed(object) {
+            return Ok(self.write(&primitive, context)?.unwrap_or_default());
+        }
         if let Some((what, advice)) = without_json(object) {
             return self.refuse(what, advice);
         }
@@ -188,9 +197,12 @@ impl Writer {
             }
             self.set_key(format!("[{index}]"));
             let item = array.get(index, context)?;
-            let written = self.write(&item, context)?;
-            self.charge(1)?;
-            items.push(written.unwrap_or_default());
+            self.charge(usize::from(index > 0))?;
+            let item = match self.write(&item, context)? {
+                Some(item) => item,
+                None => self.charged(Value::Null)?,
+            };
+            items.push(item);
         }
         Ok(Value::Array(items))
     }
@@ -213,7 +225,8 @@ impl Writer {
             self.set_key(format!(".{}", text::inline(&name, 40)));
             let member = object.get(key, context)?;
             if let Some(written) = self.write(&member, context)? {
-                self.charge(name.len() + 4)?;
+                let comma = usize::from(!members.is_empty());
+                self.charge(comma + json_length(&Value::from(name.as_str())) + 1)?;
                 members.insert(name, written);
             }
         }
@@ -222,7 +235,10 @@ impl Writer {
 
     fn string(&mut self, string: &JsString) -> Result<Value, Refusal> {
         let string = string.to_std_string_lossy();
-        if self.mode == Mode::Placeholders && string.len() > self.room {
+        if string.len() > self.room {
+            if self.mode == Mode::Strict {
+                return Err(self.too_large());
+            }
             let kept = &string[..string.floor_char_boundary(self.room)];
             self.room = 0;
             return Ok(Value::String(format!(
@@ -230,7 +246,7 @@ impl Writer {
                 string.len() - kept.len()
             )));
         }
-        self.charged(string.len() + 2, Value::String(string))
+        self.charged(Value::String(string))
     }
 
     /// The place of the current value, or of the `nth` object around it, as an expression.
@@ -258,31 +274,39 @@ impl Writer {
                 } else {
                     format!("[{what}]")
                 };
-                self.charged(shown.len(), Value::String(shown))
+                self.charged(Value::String(shown))
             }
         }
     }
 
-    fn charged(&mut self, bytes: usize, value: Value) -> Result<Value, Refusal> {
-        self.charge(bytes)?;
+    fn charged(&mut self, value: Value) -> Result<Value, Refusal> {
+        self.charge(json_length(&value))?;
         Ok(value)
     }
 
     fn charge(&mut self, bytes: usize) -> Result<(), Refusal> {
         if self.mode == Mode::Strict && bytes > self.room {
-            return Err(Refusal::Value(format!(
-                "the result has more than {} bytes; return less, or write it to a file with writeFile",
-                self.most
-            )));
+            return Err(self.too_large());
         }
         self.room = self.room.saturating_sub(bytes);
         Ok(())
     }
 
-    /// Placeholders end a long value; a strict one has failed before.
-    fn is_full(&self) -> bool {
-        self.room == 0
+    fn too_large(&self) -> Refusal {
+        Refusal::Value(format!(
+            "the result has more than {} bytes; return less, or write it to a file with writeFile",
+            self.most
+        ))
     }
+
+    /// A long value ends with a placeholder; a strict one is refused instead.
+    fn is_full(&self) -> bool {
+        self.mode == Mode::Placeholders && self.room == 0
+    }
+}
+
+fn json_length(value: &Value) -> usize {
+    value.to_string().len()
 }
 
 /// Numbers without a fraction are written without one.
@@ -299,7 +323,21 @@ fn to_number(number: f64) -> Option<Number> {
     }
 }
 
-/// Functions, which `JSON.stringify` drops, and collections, which it writes as `{}`; with advice.
+/// The primitive in a `new String`, `new Number`, `new Boolean` or `Object(1n)`.
+fn unboxed(object: &JsObject) -> Option<JsValue> {
+    if let Some(string) = object.downcast_ref::<JsString>() {
+        Some(string.clone().into())
+    } else if let Some(number) = object.downcast_ref::<f64>() {
+        Some((*number).into())
+    } else if let Some(boolean) = object.downcast_ref::<bool>() {
+        Some((*boolean).into())
+    } else {
+        let bigint = object.downcast_ref::<JsBigInt>()?;
+        Some(bigint.clone().into())
+    }
+}
+
+/// Functions, which `JSON.stringify` drops, and objects whose data it does not write; with advice.
 fn without_json(object: &JsObject) -> Option<(&'static str, &'static str)> {
     if object.is_callable() {
         Some(("a function", "call it, and return its result"))
@@ -307,8 +345,24 @@ fn without_json(object: &JsObject) -> Option<(&'static str, &'static str)> {
         Some(("a Map", "convert it with Object.fromEntries(map)"))
     } else if object.is::<OrderedSet>() {
         Some(("a Set", "convert it with Array.from(set)"))
-    } else {
+    } else if object.is::<Promise>() {
+        Some(("a Promise", "await it, or use Promise.all"))
+    } else if object.is::<ErrorObject>() {
+        Some(("an Error", "convert it with String(error)"))
+    } else if object.is::<RegExp>() {
+        Some(("a RegExp", "convert it with String(regexp)"))
+    } else if object.is_ordinary()
+        || object.is_array()
+        || object.is::<Proxy>()
+        || object.is::<TypedArray>()
+    {
         None
+    } else {
+        // Iterators, buffers, weak collections.
+        Some((
+            "an object with internal data",
+            "copy the data into an array or a plain object, such as with Array.from(iterator)",
+        ))
     }
 }
 

@@ -60,6 +60,10 @@ fn r_496_the_value_of_the_last_expression_is_the_result() {
         "let x = 1",
         expect!["null (the value of the last expression is the result)"],
     );
+    check(
+        "[new String('s'), new Number(1.5), new Boolean(false), new Uint8Array(2)]",
+        expect![[r#"["s",1.5,false,{"0":0,"1":0}]"#]],
+    );
     check("new Date(0)", expect![[r#""1970-01-01T00:00:00.000Z""#]]);
     check("if (true) { 'block' } else { 2 }", expect![[r#""block""#]]);
     check(
@@ -146,6 +150,12 @@ fn await_and_return_work_at_the_top() {
         expect!["[1,2]"],
     );
     check(
+        "const x = await (async () => 4)();\n// the result\nx + 1; // end",
+        expect!["5"],
+    );
+    check("await [1, 2]", expect!["[1,2]"]);
+    check("function await(x) { return x } await (1)", expect!["1"]);
+    check(
         "await null; nothing.x",
         expect![[r#"
             Failed script_error: the script failed: ReferenceError: nothing is not defined at line 1, column 21:
@@ -160,11 +170,80 @@ fn await_and_return_work_at_the_top() {
                       ^"#]],
     );
     check(
+        "null.x; await null",
+        expect![[r#"
+            Failed script_error: the script failed: TypeError: cannot convert 'null' or 'undefined' to object at line 1, column 6:
+            null.x; await null
+                 ^"#]],
+    );
+    check(
         "return 1 +",
         expect![[r#"
-        InvalidInput syntax_error: the script is not JavaScript: unexpected token 'return', statement at line 1, column 1:
-        return 1 +
-        ^"#]],
+        InvalidInput syntax_error: the script is not JavaScript: it ends within a statement: a bracket, brace or quote is not closed"#]],
+    );
+    check(
+        "await null; let b = ;",
+        expect![[r#"
+        InvalidInput syntax_error: the script is not JavaScript: unexpected token ';', primary expression at line 1, column 21:
+        await null; let b = ;
+                            ^"#]],
+    );
+}
+
+#[test]
+fn the_last_expression_is_the_result_with_await_at_the_top() {
+    for (last, result) in [
+        ("a.b", "1"),
+        ("a['b']", "1"),
+        ("a.f(1)", "1"),
+        ("f(1)(2)", "2"),
+        ("f(1)\n(2)", "2"),
+        ("a\n.f(1)", "1"),
+        ("a?.b", "1"),
+        ("f`x`(3)", "3"),
+        ("new Date(0)\n.getTime()", "0"),
+        ("new C", "{}"),
+        ("n++", "5"),
+        ("--n", "4"),
+        ("-n", "-5"),
+        ("typeof n", r#""number""#),
+        ("n\n+ 1", "6"),
+        ("n, 7", "7"),
+        ("(1, 2)", "2"),
+        ("({a: 1}).a", "1"),
+        ("({b: n} = {b: 2})", r#"{"b":2}"#),
+        ("n = 8", "8"),
+        ("a.b = 8", "8"),
+        ("[n] = [9]", "[9]"),
+        ("n ? 1 : 2", "1"),
+        ("n ?? 2", "5"),
+        ("'b' in a", "true"),
+        ("/x/.source", r#""x""#),
+        ("`${n}`", r#""5""#),
+        ("[1].map(n => n + 1)", "[2]"),
+        ("await f(1)(2)", "2"),
+        ("(async () => { await null; return 3 })()", "3"),
+        ("(() => 4)()", "4"),
+        ("(function () { return 5 })()", "5"),
+        ("(class { static x = 6 }).x", "6"),
+        ("this === undefined", "false"),
+        ("null", "null"),
+        ("é = 2; 'é'; é", "2"),
+    ] {
+        const NULL_HINT: &str = " (the value of the last expression is the result)";
+        let before =
+            "await null; let n = 5, é; const f = () => x => x, a = {b: 1, f: x => x}; class C {}";
+        for separator in ["\n", "; ", "\r\n\r\n /* é */ ", "\u{2028}/*\r*/"] {
+            let code = format!("{before}{separator}{last};\r\n");
+            let shown = run(&code);
+            let shown = shown.strip_suffix(NULL_HINT).unwrap_or(&shown);
+            assert_eq!(shown, result, "{code}");
+        }
+    }
+    check(
+        "await null; nothing",
+        expect![[r#"
+            Failed script_error: the script failed: ReferenceError: nothing is not defined"#]],
     );
 }
 
@@ -184,7 +263,8 @@ fn promises_are_settled_before_the_end() {
         "new Promise(() => {})",
         expect![[r#"
             Failed promise_pending: the promise that the script returns never settles
-            - there are no timers and no network; resolve it in the script"#]],
+            - there are no timers and no network; resolve it in the script
+            - if it should settle, code after an `await` reached a limit of loops or recursion; move that code before the first `await`"#]],
     );
     check(
         "(async () => { await null; throw new Error('async') })()",
@@ -209,7 +289,8 @@ fn promises_are_settled_before_the_end() {
         "import('fs')",
         expect![[r#"
             Failed promise_pending: the promise that the script returns never settles
-            - there are no timers and no network; resolve it in the script"#]],
+            - there are no timers and no network; resolve it in the script
+            - if it should settle, code after an `await` reached a limit of loops or recursion; move that code before the first `await`"#]],
     );
 }
 

@@ -19,6 +19,13 @@ fn values_that_are_not_json_are_refused() {
         "({toJSON() { return new Map() }})",
         "({toJSON() { return this }, a: 1})",
         "const a = {}; a.b = {'key with\\n': [a]}; a",
+        "[new TypeError('x')]",
+        "[/x/]",
+        "new ArrayBuffer(8)",
+        "new WeakMap()",
+        "[1].values()",
+        "(function* () {})()",
+        "Object(1n)",
     ] {
         let shown = run(code);
         assert!(
@@ -30,6 +37,12 @@ fn values_that_are_not_json_are_refused() {
         "({a: [1, 10n]})",
         expect![
             "Failed result_not_json: `result.a[1]` is the BigInt 10n, which is not JSON; convert it with String(value) or Number(value)"
+        ],
+    );
+    check(
+        "[1, 2].map(async n => n)",
+        expect![
+            "Failed result_not_json: `result[0]` is a Promise, which is not JSON; await it, or use Promise.all"
         ],
     );
     let late = run("({toJSON() { return {get x() { throw new Error('late') }} }})");

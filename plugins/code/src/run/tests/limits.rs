@@ -55,7 +55,22 @@ fn a_long_result_is_cut_in_the_text_and_refused_beyond_its_limit() {
             "Failed result_not_json: the result has more than 1048576 bytes; return less, or write it to a file with writeFile"
         ],
     );
-    assert!(run("Array(4294967295)").starts_with("[null,null,"));
+    let sized = |code: &str| run(code).starts_with("Failed result_not_json: the result has more");
+    for (code, is_refused) in [
+        ("Array(4294967295)", true),
+        ("Array(209715)", false),
+        ("Array(209716)", true),
+        ("'x'.repeat(1048574)", false),
+        ("'x'.repeat(1048575)", true),
+        ("'\\u0001'.repeat(174762)", false),
+        ("'\\u0001'.repeat(174763)", true),
+        ("Array(60000).fill(0.1234567890123)", false),
+        ("Array(70000).fill(0.1234567890123)", true),
+        ("({['\\u0001'.repeat(174761)]: 1})", false),
+        ("({['\\u0001'.repeat(174762)]: 1})", true),
+    ] {
+        assert_eq!(sized(code), is_refused, "{code}");
+    }
 }
 
 #[test]
@@ -89,6 +104,17 @@ fn recursion_ends_with_an_error() {
     check(
         "function f(n) { return n ? f(n - 1) + 1 : 0 } f(300)",
         expect!["300"],
+    );
+}
+
+#[test]
+fn a_limit_after_an_await_leaves_the_promise_pending() {
+    check(
+        "await null; function f() { return f() } f()",
+        expect![[r#"
+            Failed promise_pending: the promise that the script returns never settles
+            - there are no timers and no network; resolve it in the script
+            - if it should settle, code after an `await` reached a limit of loops or recursion; move that code before the first `await`"#]],
     );
 }
 
