@@ -10,6 +10,7 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
 use toolhost_sdk::text::escape;
 
+use self::call::CallPart;
 pub use self::call::advised;
 use self::window::{Window, WindowEnd, WindowView};
 use crate::command_result::{code, how_it_ended};
@@ -101,7 +102,14 @@ pub fn shell_output(
     };
     let job = match find(cx, task_id.as_deref(), pid)? {
         Task::Program(job) => job,
-        Task::Call(id) => return call::read(cx, &id, bounded(cx, wait_ms)),
+        Task::Call(id) => {
+            let part = CallPart {
+                offset,
+                lines,
+                filter: filter.as_ref(),
+            };
+            return call::read(cx, &id, bounded(cx, wait_ms), part);
+        }
     };
     let wait = bounded(cx, wait_ms);
     if let Some(offset) = offset {
@@ -145,16 +153,7 @@ fn page(
         let end = job.output_bytes;
         gather(cx, job, end, wait)?.job
     };
-    if offset > job.output_bytes {
-        let message = format!(
-            "offset {offset} is past the end: task {} has written {} bytes",
-            escape(&job.id, 80),
-            job.output_bytes
-        );
-        return Err(Error::invalid_input(message)
-            .code("offset_beyond_end")
-            .recommend("omit `offset` to read new output"));
-    }
+    check_offset(&job.id, offset, job.output_bytes)?;
     let chunk = cx.read_job(&job.id, offset, u32::try_from(MOST).unwrap_or(u32::MAX), 0)?;
     let start = offset + chunk.dropped;
     let more = chunk.next < chunk.job.output_bytes;
@@ -172,6 +171,19 @@ fn page(
         WindowEnd::First,
         chunk.dropped,
     ))
+}
+
+fn check_offset(id: &str, offset: u64, written: u64) -> Result<()> {
+    if offset <= written {
+        return Ok(());
+    }
+    let message = format!(
+        "offset {offset} is past the end: task {} has written {written} bytes",
+        escape(id, 80)
+    );
+    Err(Error::invalid_input(message)
+        .code("offset_beyond_end")
+        .recommend("omit `offset` to read new output"))
 }
 
 fn pattern(text: &str) -> Result<regex::Regex> {
@@ -192,6 +204,51 @@ fn pattern(text: &str) -> Result<regex::Regex> {
     })
 }
 
+/// A part of an output, with notes on what it leaves out.
+struct ShownPart {
+    before: String,
+    output: String,
+    after: String,
+    truncated: bool,
+}
+
+fn show_part(id: &str, view: WindowView, later: u64, dropped: u64) -> ShownPart {
+    let rest =
+        |offset: u64| format!("shell_output {{\"task_id\": {id:?}, \"offset\": {offset}}}]\n");
+    let mut before = String::new();
+    if dropped > 0 {
+        _ = writeln!(before, "[… {dropped} earlier bytes are no longer kept]");
+    }
+    let earlier = view.earlier.saturating_sub(dropped);
+    if earlier > 0 {
+        let rest = rest(view.from + dropped);
+        _ = write!(before, "[… {earlier} earlier bytes omitted: {rest}");
+    }
+    if let Some((matching, all)) = view.matched {
+        _ = writeln!(before, "{matching} of {all} lines match");
+    }
+    let shown = OutputText::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
+        let line = left.at.and_then(|line| usize::try_from(line - 1).ok());
+        let start = line.and_then(|line| view.starts.get(line));
+        format!(
+            "[… {} characters omitted here ({} lines). To see them: {}",
+            left.characters,
+            left.lines,
+            rest(*start.unwrap_or(&view.start)).trim_end()
+        )
+    });
+    let mut after = String::new();
+    if later > 0 {
+        _ = write!(after, "[… {later} bytes after these: {}", rest(view.next));
+    }
+    ShownPart {
+        before,
+        output: shown.text,
+        after,
+        truncated: shown.cut || earlier > 0 || dropped > 0 || later > 0,
+    }
+}
+
 fn read_outcome(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
     let id = escape(&job.id, 80);
     let running = is_running(job);
@@ -207,39 +264,16 @@ fn read_outcome(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> O
         |how| format!("ended, {}", ending(how)),
     );
     let mut text = format!("Task {id} ({}): {state}\n", escape(&job.label, 100));
-    if dropped > 0 {
-        _ = writeln!(text, "[… {dropped} earlier bytes are no longer kept]");
-    }
-    let earlier = view.earlier.saturating_sub(dropped);
-    if earlier > 0 {
-        _ = writeln!(
-            text,
-            "[… {earlier} earlier bytes omitted: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
-            view.from + dropped
-        );
-    }
-    if let Some((matching, all)) = view.matched {
-        _ = writeln!(text, "{matching} of {all} lines match");
-    }
+    let (start, next) = (view.start, view.next);
     let later = view.later(job.output_bytes, side);
-    let shown = OutputText::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
-        format!(
-            "[… {} characters omitted here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
-            left.characters, left.lines, view.from
-        )
-    });
-    text += &if shown.text.is_empty() {
+    let shown = show_part(&id, view, later, dropped);
+    text += &shown.before;
+    text += &if shown.output.is_empty() {
         "Output: (no new output)\n".to_owned()
     } else {
-        field("Output", "stdout", &shown.text)
+        field("Output", "stdout", &shown.output)
     };
-    if later > 0 {
-        _ = writeln!(
-            text,
-            "[… {later} bytes after these: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
-            view.next
-        );
-    }
+    text += &shown.after;
     if let Some(how) = ended {
         text += &how_it_ended(how, None);
         text += &crate::command_result::hints(&job.hints);
@@ -251,11 +285,11 @@ fn read_outcome(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> O
         exit_code: ended.and_then(code),
         signal: ended.and_then(|how| how.signal.clone()),
         ending: ended.map(|how| how.kind.clone()),
-        offset: view.start,
-        next_offset: view.next,
-        truncated: shown.cut || earlier > 0 || dropped > 0 || later > 0,
+        offset: start,
+        next_offset: next,
+        truncated: shown.truncated,
         output_file: job.output_file.clone(),
-        output: shown.text,
+        output: shown.output,
         result: None,
     };
     Outcome::text(text)

@@ -4,9 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub text: String,
-    /// The first of them, from 1; `None` after a gap.
+    /// The first of them, from 1; `None` after a gap and for the remark about it.
     pub at: Option<u64>,
-    /// Number of lines; `None` for a remark.
+    /// Number of lines; 0 for a remark about missing bytes.
     pub lines: u64,
 }
 
@@ -21,7 +21,7 @@ pub enum FoldMode {
 
 /// Minimum number of folded lines.
 const MIN_RUN: usize = 3;
-/// Higher than `FEWEST`, because lines of tables also differ by numbers.
+/// Higher than `MIN_RUN`, because lines of tables also differ by numbers.
 const MIN_NUMBERED_RUN: usize = 6;
 
 pub fn fold(items: Vec<Item>, alike: FoldMode) -> Vec<Item> {

@@ -2,13 +2,42 @@
 
 use std::time::Duration;
 
+use regex::Regex;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::escape;
 
-use super::{MOST_CHARACTERS, TaskOutput};
-use crate::output::{OutputText, RawOutput};
+use super::window::{Window, WindowEnd, WindowView};
+use super::{TaskOutput, check_offset, show_part};
 
-pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
+/// The part of a result to show: without `offset` and `filter`, all of it.
+pub struct CallPart<'a> {
+    pub offset: Option<u64>,
+    pub lines: usize,
+    pub filter: Option<&'a Regex>,
+}
+
+impl CallPart<'_> {
+    fn look(&self, id: &str, text: &str) -> Result<WindowView> {
+        let from = self.offset.unwrap_or(0);
+        check_offset(id, from, text.len() as u64)?;
+        let (side, most) = match (self.offset, self.filter) {
+            (Some(_), _) => (WindowEnd::First, self.lines),
+            (None, Some(_)) => (WindowEnd::Last, self.lines),
+            (None, None) => (WindowEnd::First, usize::MAX),
+        };
+        let window = Window {
+            from,
+            side,
+            most,
+            filter: self.filter,
+            hold: false,
+        };
+        let start = usize::try_from(from).unwrap_or(usize::MAX);
+        Ok(window.look(&text.as_bytes()[start..], from))
+    }
+}
+
+pub fn read(cx: &Context, id: &str, wait: Duration, part: CallPart<'_>) -> Result<Outcome> {
     let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
     let end = cx
         .wait_tool(id, wait_ms)
@@ -55,26 +84,27 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
         (_, Some(error)) if texts.is_empty() => error.message.clone(),
         _ => texts.join("\n"),
     };
-    let raw = RawOutput {
-        bytes: text.as_bytes(),
-        total: text.len() as u64,
-    };
-    let fitted = OutputText::of(raw).fit(MOST_CHARACTERS, |left| {
-        format!(
-            "[… {} characters of the result omitted here]",
-            left.characters
-        )
-    });
+    let view = part.look(id, &text)?;
+    if part.offset.is_some() || part.filter.is_some() {
+        (reading.offset, reading.next_offset) = (view.start, view.next);
+    }
+    let later = view.later(text.len() as u64, WindowEnd::First);
+    let part = show_part(&shown, view, later, 0);
     let how = if outcome.error.is_some() {
         "failed"
     } else {
         "ended"
     };
-    reading.truncated = fitted.cut;
+    reading.truncated = part.truncated;
     reading.ending = Some(how.to_owned());
     reading.result.clone_from(&outcome.structured);
-    reading.output = fitted.text;
-    let mut answer = Outcome::text(format!("Task {shown}: {how}\n{}", reading.output))
+    reading.output = part.output;
+    let mut text = format!("Task {shown}: {how}\n{}{}", part.before, reading.output);
+    if !part.after.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text += &part.after;
+    let mut answer = Outcome::text(text)
         .structured(&reading)
         .summary(format!("task {shown}: {how}"));
     // Images and files are passed through.

@@ -191,6 +191,73 @@ fn a_call_in_the_background_tells_its_result() {
 }
 
 #[test]
+fn a_part_of_the_result_of_a_call_can_be_read() {
+    let cx = patient().with_service("tools.wait", |_| Ok(json!({"text": "a1\nb\na2\na3\n"})));
+    for (input, expected) in [
+        (
+            json!({"offset": 3, "lines": 2}),
+            expect![[r#"
+                Task tool-a1: ended
+                b
+                a2
+                [… 3 bytes after these: shell_output {"task_id": "tool-a1", "offset": 8}]
+                {"task_id":"tool-a1","status":"ended","output":"b\na2\n","ending":"ended","offset":3,"next_offset":8,"truncated":true}"#]],
+        ),
+        (
+            json!({"filter": "a", "lines": 2}),
+            expect![[r#"
+                Task tool-a1: ended
+                [… 5 earlier bytes omitted: shell_output {"task_id": "tool-a1", "offset": 0}]
+                3 of 4 lines match
+                a2
+                a3
+                {"task_id":"tool-a1","status":"ended","output":"a2\na3\n","ending":"ended","offset":5,"next_offset":11,"truncated":true}"#]],
+        ),
+        (
+            json!({"offset": 12}),
+            expect![[r#"
+                InvalidInput offset_beyond_end: offset 12 is past the end: task tool-a1 has written 11 bytes
+                  omit `offset` to read new output"#]],
+        ),
+    ] {
+        let mut input = input;
+        input["task_id"] = json!("tool-a1");
+        expected.assert_eq(&ask(&cx, input));
+    }
+}
+
+#[test]
+fn the_note_in_a_long_part_names_the_offset_of_its_first_omitted_line() {
+    let line = |letter: char| format!("{letter}{}\n", "x".repeat(4998));
+    let letters = 'a'..='j';
+    let all: String = letters.clone().map(line).collect();
+    let program = ScriptedProgram::running(&all).ended(0).context(patient());
+    let result = all.clone();
+    let call = patient().with_service("tools.wait", move |_| Ok(json!({"text": result})));
+    for (cx, id) in [(program, "1"), (call, "tool-a1")] {
+        let read = |input: Value| {
+            let outcome = testing::call::<shell_output>(&cx, input).unwrap();
+            outcome.structured.unwrap()["output"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        let text = read(json!({"task_id": id}));
+        let note = format!("shell_output {{\"task_id\": \"{id}\", \"offset\": ");
+        let (shown, rest) = text.split_once(&note).unwrap();
+        let offset: usize = rest.split_once('}').unwrap().0.parse().unwrap();
+        assert_eq!(shown.lines().next().unwrap().len(), 4999);
+        assert!(
+            offset.is_multiple_of(5000) && (5000..25_000).contains(&offset),
+            "{offset}"
+        );
+        let next = read(json!({"task_id": id, "offset": offset, "lines": 1}));
+        let first = letters.clone().nth(offset / 5000).unwrap();
+        assert_eq!(next, line(first));
+    }
+}
+
+#[test]
 fn invalid_reads() {
     let cx = ScriptedProgram::running("abc")
         .context(patient())

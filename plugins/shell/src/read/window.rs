@@ -25,6 +25,8 @@ pub struct Window<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowView {
     pub lines: Vec<String>,
+    /// Offset of each of them.
+    pub starts: Vec<u64>,
     /// The last line is incomplete.
     pub open: bool,
     pub from: u64,
@@ -95,6 +97,10 @@ impl Window<'_> {
         let last = chosen.last().is_some_and(|(line, _)| line + 1 == all);
         WindowView {
             open: last && !bytes.is_empty() && !bytes.ends_with(b"\n"),
+            starts: chosen
+                .iter()
+                .map(|(line, _)| start + begin(*line))
+                .collect(),
             lines: chosen.into_iter().map(|(_, text)| text).collect(),
             from: self.from,
             start: shown_from,
