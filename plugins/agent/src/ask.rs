@@ -83,11 +83,11 @@ pub struct Metadata {
     output = Answers,
     example(
         description = "A choice",
-        input = r#"{"questions": [{"question": "Which database shall it be?", "header": "Database", "options": [{"label": "SQLite", "description": "One file, no server"}, {"label": "PostgreSQL", "description": "A server, many writers"}]}]}"#
+        input = r#"{"questions": [{"question": "Which database should I use?", "header": "Database", "options": [{"label": "SQLite", "description": "One file, no server"}, {"label": "PostgreSQL", "description": "A server, many writers"}]}]}"#
     ),
     example(
         description = "A text",
-        input = r#"{"questions": [{"question": "What shall the package be called?", "header": "Name", "type": "text", "placeholder": "lower-case letters"}]}"#
+        input = r#"{"questions": [{"question": "What should the package be called?", "header": "Name", "type": "text", "placeholder": "lower-case letters"}]}"#
     ),
 )]
 pub fn ask_user(

@@ -26,17 +26,7 @@ pub struct NetworkPermissions {
     hosts: Option<Vec<String>>,
 }
 
-/// How long a permission lasts.
-#[data]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifetime {
-    /// Until your answer to the user.
-    Turn,
-    /// Until the session ends.
-    Session,
-}
-
-/// Permissions that were granted.
+/// Permissions that were granted, until the session ends.
 #[data]
 pub struct GrantedPermissions {
     /// Everything requested was granted.
@@ -47,13 +37,11 @@ pub struct GrantedPermissions {
     write: Vec<String>,
     /// Reachable hosts.
     hosts: Vec<String>,
-    /// How long.
-    scope: Lifetime,
     /// Requests that were not granted.
     refused: Vec<String>,
 }
 
-/// Ask the user for file and host permissions for the work ahead. Request as little as possible.
+/// Ask the user for file and host permissions for the work ahead, until the session ends. Request as little as possible.
 #[tool(
     reads,
     interactive,
@@ -66,8 +54,8 @@ pub struct GrantedPermissions {
     tags = ["permission", "grant", "access"],
     output = GrantedPermissions,
     example(
-        description = "A folder for this session",
-        input = r#"{"reason": "the new pages go there", "file_system": {"write": ["docs"]}, "scope": "session"}"#
+        description = "A folder",
+        input = r#"{"reason": "the new pages go there", "file_system": {"write": ["docs"]}}"#
     ),
 )]
 pub fn request_permissions(
@@ -79,27 +67,20 @@ pub fn request_permissions(
     file_system: Option<FilePermissions>,
     /// Hosts.
     network: Option<NetworkPermissions>,
-    /// Duration.
-    #[arg(default = "turn")]
-    scope: Lifetime,
 ) -> Result<Outcome> {
     let FilePermissions { read, write } = file_system.unwrap_or_default();
     let hosts = network.unwrap_or_default().hosts;
     let (read, write, hosts) = (clean(read), clean(write), clean(hosts));
     check(&reason, [&read, &write, &hosts])?;
-    let request = json!({"reason": reason.trim(), "read": read, "write": write, "hosts": hosts, "scope": scope});
+    let request = json!({"reason": reason.trim(), "read": read, "write": write, "hosts": hosts, "scope": "session"});
     let answer = match cx.request_permissions(&request) {
         Ok(answer) => answer,
         Err(error) if is_dismissed(&error) => json!({}),
         Err(error) => return Err(error),
     };
-    let given = |key: &str| -> Vec<String> {
+    let given = |key: &str| -> Vec<&str> {
         let items = answer[key].as_array().into_iter().flatten();
-        items
-            .filter_map(Value::as_str)
-            .map(|item| inline(item, 300))
-            .take(60)
-            .collect()
+        items.filter_map(Value::as_str).take(60).collect()
     };
     let (given_read, given_write, given_hosts) = (given("read"), given("write"), given("hosts"));
     let refused: Vec<String> = [
@@ -109,21 +90,18 @@ pub fn request_permissions(
     ]
     .into_iter()
     .flat_map(|(action, requested, given)| {
-        let missing = requested.iter().filter(|item| !given.contains(item));
+        let missing = requested
+            .iter()
+            .filter(|item| !given.contains(&item.as_str()));
         missing.map(move |item| format!("{action} {}", inline(item, 300)))
     })
     .collect();
-    let scope = if answer["scope"] == "session" {
-        Lifetime::Session
-    } else {
-        Lifetime::Turn
-    };
+    let shown = |items: Vec<&str>| items.into_iter().map(|item| inline(item, 300)).collect();
     let data = GrantedPermissions {
         granted: refused.is_empty(),
-        read: given_read,
-        write: given_write,
-        hosts: given_hosts,
-        scope,
+        read: shown(given_read),
+        write: shown(given_write),
+        hosts: shown(given_hosts),
         refused,
     };
     Ok(data.outcome())
@@ -143,14 +121,10 @@ impl GrantedPermissions {
             lines("reach", &self.hosts),
         ]
         .concat();
-        let time = match self.scope {
-            Lifetime::Turn => "until the end of this turn",
-            Lifetime::Session => "until the end of this session",
-        };
         let mut text = if given.is_empty() {
             "no permission was granted".to_owned()
         } else {
-            format!("granted {time}: {}", given.join(", "))
+            format!("granted until this session ends: {}", given.join(", "))
         };
         if !self.refused.is_empty() {
             push!(
@@ -222,7 +196,7 @@ mod tests {
     fn input() -> Value {
         json!({
             "reason": "docs", "file_system": {"read": ["/etc/hosts"], "write": ["docs", "src"]},
-            "network": {"hosts": ["*.example.org"]}, "scope": "session",
+            "network": {"hosts": ["*.example.org"]},
         })
     }
 
@@ -242,24 +216,23 @@ mod tests {
             &cx,
             input(),
             expect![[r#"
-                granted until the end of this session: read /etc/hosts, write docs, write src, reach *.example.org
+                granted until this session ends: read /etc/hosts, write docs, write src, reach *.example.org
                 summary: 4 given, 0 not
-                {"granted":true,"read":["/etc/hosts"],"write":["docs","src"],"hosts":["*.example.org"],"scope":"session","refused":[]}"#]],
+                {"granted":true,"read":["/etc/hosts"],"write":["docs","src"],"hosts":["*.example.org"],"refused":[]}"#]],
         );
     }
 
     #[test]
     fn denied_permissions_are_reported() {
-        let some =
-            json!({"reason": "", "read": [], "write": ["docs"], "hosts": [], "scope": "turn"});
+        let some = json!({"read": [], "write": ["docs"], "hosts": [], "scope": "session"});
         check::<request_permissions>(
             &person(some),
             input(),
             expect![[r#"
-                granted until the end of this turn: write docs
+                granted until this session ends: write docs
                 not granted: read /etc/hosts, write src, reach *.example.org; work without them, or ask the user how to proceed
                 summary: 1 given, 3 not
-                {"granted":false,"read":[],"write":["docs"],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
+                {"granted":false,"read":[],"write":["docs"],"hosts":[],"refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
         );
         check::<request_permissions>(
             &person(json!({})),
@@ -268,7 +241,7 @@ mod tests {
             no permission was granted
             not granted: read /etc/hosts, write docs, write src, reach *.example.org; work without them, or ask the user how to proceed
             summary: 0 given, 4 not
-            {"granted":false,"read":[],"write":[],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
+            {"granted":false,"read":[],"write":[],"hosts":[],"refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
         );
         let no = Context::test().with_service("user.request-permissions", |_| {
             Err(Error::denied("no").code("user_denied"))
@@ -277,6 +250,16 @@ mod tests {
             shown::<request_permissions>(&no, input()),
             shown::<request_permissions>(&person(json!({})), input())
         );
+    }
+
+    #[test]
+    fn a_long_path_is_compared_in_full() {
+        let long = "a".repeat(400);
+        let cx = person(json!({"write": [long, format!("{}b", "a".repeat(399))]}));
+        let input = json!({"reason": "x", "file_system": {"write": [long, format!("{}c", "a".repeat(399))]}});
+        let outcome = toolhost_sdk::testing::call::<request_permissions>(&cx, input).unwrap();
+        let refused = &outcome.structured.unwrap()["refused"];
+        assert_eq!(refused.as_array().unwrap().len(), 1, "{refused}");
     }
 
     #[test]
@@ -318,18 +301,10 @@ mod tests {
                 "InvalidInput invalid_input: `file_system`.`read`: a length of 17 is more than the maximum of 16"
             ],
         );
-        refused(
-            json!({"reason": "x", "file_system": {"read": ["a"]}, "scope": "ever"}),
-            expect![[
-                r#"InvalidInput invalid_input: `scope`: "ever" is not one of ["turn","session"]"#
-            ]],
-        );
     }
 
     #[test]
     fn examples_work() {
-        run_examples::<request_permissions>(|| {
-            person(json!({"write": ["docs"], "scope": "session"}))
-        });
+        run_examples::<request_permissions>(|| person(json!({"write": ["docs"]})));
     }
 }

@@ -5,6 +5,7 @@ use toolhost_sdk::text::{count, inline, truncate};
 
 const MOST_SHOWN: usize = 200;
 const MOST_CHARS: usize = 38_000;
+const MOST_URI_BYTES: usize = 2048;
 
 /// A resource of an MCP server.
 #[data]
@@ -79,7 +80,7 @@ pub fn list_mcp_resources(
             // Not shortened, because a truncated URI is not an identifier.
             uri: resource["uri"]
                 .as_str()
-                .filter(|uri| uri.len() <= 2048 && !uri.chars().any(char::is_control))?
+                .filter(|uri| uri.len() <= MOST_URI_BYTES && !uri.chars().any(char::is_control))?
                 .to_owned(),
             name: text_of(resource, "name", 200),
             server: text_of(resource, "server", 128),
@@ -87,7 +88,9 @@ pub fn list_mcp_resources(
             description: text_of(resource, "description", 500),
         })
     };
-    let resources: Vec<Resource> = found.iter().filter_map(read).take(MOST_SHOWN).collect();
+    let mut resources: Vec<Resource> = found.iter().filter_map(read).collect();
+    let usable = resources.len();
+    resources.truncate(MOST_SHOWN);
     let mut lines: Vec<String> = resources.iter().map(Resource::line).collect();
     let (shown, total) = (lines.len(), found.len());
     if total == 0 {
@@ -95,9 +98,16 @@ pub fn list_mcp_resources(
             Some(server) => format!("the server {} offers no resources", inline(server, 128)),
             None => "no server offers resources".to_owned(),
         });
-    } else if shown < total {
+    }
+    if shown < usable {
         lines.push(format!(
-            "(showing {shown} of {total}; name a server to see fewer)"
+            "(showing {shown} of {usable}; name a server to see fewer)"
+        ));
+    }
+    if usable < total {
+        let unusable = count(total - usable, "resource");
+        lines.push(format!(
+            "(left out: {unusable} whose URI has control characters or more than {MOST_URI_BYTES} bytes)"
         ));
     }
     let data = Resources {
@@ -264,6 +274,22 @@ mod tests {
             text.ends_with("n://199\n(showing 200 of 300; name a server to see fewer)"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_resource_with_an_unusable_uri_is_counted() {
+        for uri in ["x".repeat(2049), "x://\n".to_owned()] {
+            let cx = Context::test()
+                .with_service("resources.resources", move |_| Ok(json!([{"uri": uri}])));
+            check::<list_mcp_resources>(
+                &cx,
+                json!({}),
+                expect![[r#"
+                    (left out: 1 resource whose URI has control characters or more than 2048 bytes)
+                    summary: 1 resource
+                    {"resources":[],"total":1,"truncated":true}"#]],
+            );
+        }
     }
 
     #[test]

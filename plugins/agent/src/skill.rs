@@ -3,9 +3,15 @@
 mod skill_store;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::{count, inline, list, nearest};
+use toolhost_sdk::text::{count, inline, list, nearest, truncate};
 
 use self::skill_store::{MOST_BROKEN, Skill, SkillStore, shown};
+
+/// Limit of a skill's text with its arguments, in bytes.
+const MOST_TEXT_BYTES: usize = 512 << 10;
+/// Limit of a list with complete descriptions, in bytes; in a longer one they are shortened.
+const MOST_LIST_BYTES: usize = 38_000;
+const SHORT_DESCRIPTION_CHARS: usize = 100;
 
 /// A skill, or the list of skills.
 #[data]
@@ -49,7 +55,7 @@ pub struct SkillSummary {
     aliases = ["activate_skill", "use_skill"],
     tags = ["skill", "instructions", "workflow"],
     output = SkillOutput,
-    example(description = "Which ones are there?", input = "{}"),
+    example(description = "All skills", input = "{}"),
     example(description = "With arguments", input = r#"{"skill": "commit", "args": "only what is staged"}"#),
 )]
 pub fn skill(
@@ -71,11 +77,19 @@ pub fn skill(
     let Some(skill) = store.find(wanted) else {
         return Err(unknown(wanted, &store));
     };
-    Ok(load(skill, args.as_deref().unwrap_or_default().trim()))
+    load(skill, args.as_deref().unwrap_or_default().trim())
 }
 
-fn load(skill: &Skill, args: &str) -> Outcome {
+fn load(skill: &Skill, args: &str) -> Result<Outcome> {
     let body = skill.body.trim();
+    let places = body.matches("$ARGUMENTS").count();
+    if body.len() + places * args.len() > MOST_TEXT_BYTES {
+        return Err(Error::invalid_input(format!(
+            "the skill has {places} places for its arguments and would have more than {MOST_TEXT_BYTES} bytes"
+        ))
+        .code("arguments_too_large")
+        .recommend("pass shorter `args`"));
+    }
     let mut text = match args {
         "" => body.replace("$ARGUMENTS", ""),
         args if body.contains("$ARGUMENTS") => body.replace("$ARGUMENTS", args),
@@ -113,14 +127,30 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         truncated,
         skills: None,
     };
-    Outcome::text(text)
+    Ok(Outcome::text(text)
         .summary(format!("loaded the skill {}", inline(&skill.name, 64)))
-        .structured(&data)
+        .structured(&data))
 }
 
 fn list_skills(store: &SkillStore) -> Outcome {
-    let mut lines: Vec<String> = store
+    let sizes = store.skills.iter();
+    let size: usize = sizes
+        .map(|skill| skill.name.len() + skill.description.len())
+        .sum();
+    let most = if size > MOST_LIST_BYTES {
+        SHORT_DESCRIPTION_CHARS
+    } else {
+        usize::MAX
+    };
+    let skills: Vec<SkillSummary> = store
         .skills
+        .iter()
+        .map(|skill| SkillSummary {
+            name: skill.name.clone(),
+            description: truncate(&skill.description, most),
+        })
+        .collect();
+    let mut lines: Vec<String> = skills
         .iter()
         .map(|skill| format!("{}: {}", skill.name, skill.description))
         .collect();
@@ -134,15 +164,17 @@ fn list_skills(store: &SkillStore) -> Outcome {
     if let Some(more) = store.broken.len().checked_sub(MOST_BROKEN + 1) {
         lines.push(format!("(left out: {} more)", more + 1));
     }
+    if store.unread > 0 {
+        let unread = count(store.unread, "skill");
+        lines.push(format!(
+            "(left out: {unread} beyond the limit; ask the user to remove some)"
+        ));
+    }
     if store.skills.is_empty() {
         lines.push("there are no skills".to_owned());
     }
-    let skills = store.skills.iter().map(|skill| SkillSummary {
-        name: skill.name.clone(),
-        description: skill.description.clone(),
-    });
     let data = SkillOutput {
-        skills: Some(skills.collect()),
+        skills: Some(skills),
         ..SkillOutput::default()
     };
     Outcome::text(lines.join("\n"))
@@ -157,11 +189,11 @@ fn unknown(wanted: &str, store: &SkillStore) -> Error {
         push!(message, "; did you mean {near:?}?");
     }
     let error = Error::not_found(message).code("skill_not_found");
-    let error = match store
-        .broken
-        .iter()
-        .find(|broken| broken.starts_with(wanted))
-    {
+    let of_wanted = |broken: &&String| {
+        let reason = broken.strip_prefix(wanted);
+        reason.is_some_and(|reason| reason.starts_with(": "))
+    };
+    let error = match store.broken.iter().find(of_wanted) {
         Some(broken) => error.recommend(format!("ask the user to fix it: {broken}")),
         None => error,
     };

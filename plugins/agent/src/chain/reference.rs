@@ -12,10 +12,19 @@ const MAX_INPUT_BYTES: usize = 1 << 20;
 
 /// The stored result of an earlier step.
 pub struct StepResult {
-    pub text: String,
     /// `None` if it was too large to keep.
+    pub text: Option<String>,
+    /// Like `text`.
     pub structured: Option<Value>,
     pub summary: String,
+}
+
+impl StepResult {
+    /// The text of this result, which is that of step `step`.
+    pub fn text(&self, step: usize) -> Result<String, String> {
+        let text = self.text.clone();
+        text.ok_or_else(|| format!("the text of step {step} was too large to keep"))
+    }
 }
 
 /// A JSON value whose strings can contain references.
@@ -207,7 +216,7 @@ impl Reference {
             return Err(format!("step {} has no result", self.step));
         };
         let mut value = match self.part {
-            ValueKind::Text => return Ok(left.text.clone().into()),
+            ValueKind::Text => return Ok(left.text(self.step)?.into()),
             ValueKind::Summary => return Ok(left.summary.clone().into()),
             ValueKind::Structured => left
                 .structured
@@ -256,7 +265,7 @@ mod tests {
     fn fill(args: Value) -> String {
         let left = [
             Some(StepResult {
-                text: "two\nlines".to_owned(),
+                text: Some("two\nlines".to_owned()),
                 structured: Some(json!({"files": [{"path": "a.rs", "n": 7}], "none": null})),
                 summary: "s".to_owned(),
             }),
@@ -333,7 +342,7 @@ mod tests {
     #[test]
     fn substituted_input_is_bounded() {
         let left = [Some(StepResult {
-            text: "x".repeat(1000),
+            text: Some("x".repeat(1000)),
             structured: None,
             summary: String::new(),
         })];

@@ -112,11 +112,13 @@ impl Chain<'_> {
             Err(reason) => return Ok(Err(reason)),
         };
         if let Some(with) = &step.with {
-            let before = left.last().and_then(Option::as_ref);
-            args[with] = before
-                .map(|before| before.text.clone())
-                .unwrap_or_default()
-                .into();
+            // The first step has no `with`, and a step without a result skips this one.
+            if let Some((Some(before), earlier)) = left.split_last() {
+                args[with] = match before.text(earlier.len()) {
+                    Ok(text) => text.into(),
+                    Err(reason) => return Ok(Err(reason)),
+                };
+            }
         }
         match self.cx.call_tool(&step.tool, &args) {
             Ok(outcome) => Ok(Ok(outcome)),
@@ -210,7 +212,6 @@ impl PlannedStep {
         if texts.is_empty() && !structured.is_null() {
             text = structured.to_string();
         }
-        text.truncate(text.floor_char_boundary(MAX_KEPT_BYTES));
         let shown = Some(truncate(&text, MOST_STEP_CHARS));
         let size = structured.to_string().len();
         let data = if size <= MOST_STEP_BYTES {
@@ -247,7 +248,7 @@ impl PlannedStep {
                 ..done
             },
             Some(StepResult {
-                text,
+                text: (text.len() <= MAX_KEPT_BYTES).then_some(text),
                 structured,
                 summary,
             }),

@@ -10,8 +10,8 @@ use crate::testing::{check, run_examples, shown};
 
 type Calls = Rc<RefCell<Vec<(String, Value)>>>;
 
-/// A host with three tools: `find` finds two files, `no` returns an error outcome, `broken` fails; others return their
-/// input.
+/// A host with four tools: `find` finds two files, `large` returns more than a chain keeps, `no` returns an error outcome,
+/// `broken` fails; others return their input.
 fn host() -> (Context, Calls) {
     let calls = Calls::default();
     let recorded = Rc::clone(&calls);
@@ -21,6 +21,7 @@ fn host() -> (Context, Calls) {
         recorded.borrow_mut().push((tool.clone(), input.clone()));
         match tool.as_str() {
             "find" => Ok(json!({"text": "a.rs\nb.rs", "structured": {"files": ["a.rs", "b.rs"]}})),
+            "large" => Ok(json!({"text": "x".repeat((1 << 20) + 1)})),
             "no" => Ok(json!({"text": "looked", "error": "exit code 1"})),
             "broken" => {
                 Err(Error::not_found("Tool \"broken\" not found").code("tool_not_registered"))
@@ -38,6 +39,20 @@ fn refused(input: Value, expected: Expect) {
         calls.borrow().is_empty(),
         "a chain that makes no sense runs nothing"
     );
+}
+
+#[test]
+fn a_text_that_is_too_large_to_keep_fails_the_step_that_needs_it() {
+    for step in [
+        json!({"tool": "show", "with": "text"}),
+        json!({"tool": "show", "args": {"text": "${steps.0.text}"}}),
+    ] {
+        let (cx, calls) = host();
+        let shown = shown::<tool_chain>(&cx, json!({"steps": [{"tool": "large"}, step]}));
+        let expected = "1. show: failed: the text of step 0 was too large to keep";
+        assert!(shown.contains(expected), "{shown}");
+        assert_eq!(calls.borrow().len(), 1);
+    }
 }
 
 //

@@ -18,13 +18,15 @@ const MOST_BYTES: usize = 256 << 10;
 const MOST_FRONT_BYTES: usize = 16 << 10;
 const MOST_RESOURCES: usize = 100;
 const MOST_LEVELS: usize = 4;
-/// Limit of entries visited in the directory of one skill.
+/// Limit of entries visited in a skill directory and in the directory of one skill.
 const MAX_VISITED_ENTRIES: usize = 2000;
 
 pub struct SkillStore {
     pub skills: Vec<Skill>,
     /// `name: why it cannot be used`
     pub broken: Vec<String>,
+    /// Number of skills beyond the limits, which were not read.
+    pub unread: usize,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,7 @@ impl SkillStore {
         let mut store = Self {
             skills: Vec::new(),
             broken: Vec::new(),
+            unread: 0,
         };
         for root in roots::skills(cx) {
             let Ok(entries) = fs::read_dir(&root.path) else {
@@ -54,15 +57,16 @@ impl SkillStore {
             let mut folders: Vec<PathBuf> = entries
                 .flatten()
                 .map(|entry| entry.path())
-                .take(MAX_VISITED_ENTRIES)
+                .filter(|folder| !is_hidden(folder))
                 .collect();
             // Directory order is unspecified.
             folders.sort();
-            for folder in folders.into_iter().filter(|folder| !is_hidden(folder)) {
+            for (position, folder) in folders.into_iter().enumerate() {
                 cx.check()?;
-                store.add(folder);
-                if store.skills.len() == MOST_SKILLS {
-                    return Ok(store);
+                if position < MAX_VISITED_ENTRIES && store.skills.len() < MOST_SKILLS {
+                    store.add(folder);
+                } else {
+                    store.unread += usize::from(folder.join(FILE).is_file());
                 }
             }
         }

@@ -194,6 +194,69 @@ fn m_02_a_skill_that_is_left_out_is_named_and_few_are() {
 }
 
 #[test]
+fn skills_beyond_the_limit_are_counted_and_a_long_list_is_shortened() {
+    let description = "x".repeat(1024);
+    let files: Vec<(String, String)> = (0..203)
+        .map(|number| {
+            let text = format!("---\ndescription: {description}\n---\n");
+            (format!("skills/project/s{number:03}/SKILL.md"), text)
+        })
+        .collect();
+    let mut files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .collect();
+    files.push(("skills/project/s201/x", ""));
+    files.push(("skills/project/z/other.md", ""));
+    files.push(("skills/user/.x", ""));
+    let folders = Folders::new(&files);
+    let text = text::<skill>(&folders.cx(), json!({}));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 201);
+    assert_eq!(
+        lines[199],
+        format!("s199: {}… [+924 characters]", "x".repeat(100))
+    );
+    assert_eq!(
+        lines[200],
+        "(left out: 3 skills beyond the limit; ask the user to remove some)"
+    );
+}
+
+#[test]
+fn a_text_with_arguments_is_bounded() {
+    let many = "$ARGUMENTS".repeat(100);
+    let folders = Folders::new(&[
+        ("skills/project/many/SKILL.md", many.as_str()),
+        ("skills/user/.x", ""),
+    ]);
+    let args = "x".repeat(6000);
+    folders.check(
+        json!({"skill": "many", "args": args}),
+        expect![[r#"
+            InvalidInput arguments_too_large: the skill has 100 places for its arguments and would have more than 524288 bytes
+            - pass shorter `args`"#]],
+    );
+    assert!(
+        text::<skill>(&folders.cx(), json!({"skill": "many", "args": "short"}))
+            .contains("shortshort")
+    );
+}
+
+#[test]
+fn the_reason_of_another_skill_is_not_given() {
+    let folders = Folders::new(&[
+        ("skills/project/commit-all/SKILL.md", "---\n"),
+        ("skills/user/.x", ""),
+    ]);
+    let reason = "ask the user to fix it";
+    for (name, is_given) in [("commit", false), ("commit-all", true)] {
+        let shown = shown::<skill>(&folders.cx(), json!({"skill": name}));
+        assert_eq!(shown.contains(reason), is_given, "{shown}");
+    }
+}
+
+#[test]
 fn an_unknown_skill_gets_the_names() {
     let folders = Folders::new(&[
         ("skills/project/commit/SKILL.md", COMMIT),
