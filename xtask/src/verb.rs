@@ -43,7 +43,7 @@ const TEST: &[Step] = &[
 const VERBS: &[Verb] = &[
     Verb {
         name: "setup",
-        about: "make sure that the wasm32-wasip2 target can be built for",
+        about: "install what builds for the wasm32-wasip2 target",
         profile: Profile::Release,
         takes: Takes::Nothing,
         steps: &[Step::Target],
@@ -132,7 +132,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "mutate",
-        about: "break the implementation of requirements and see their tests fail",
+        about: "break the implementation of requirements and check that their tests fail",
         profile: Profile::Dev,
         takes: Takes::Further("[R-nnn ...]"),
         steps: &[Step::Mutate],
@@ -181,7 +181,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "soak",
-        about: "drive an HTTP and a stdio server for 30 minutes and see that nothing grows",
+        about: "load an HTTP and a stdio server for 30 minutes and check that memory does not grow",
         profile: Profile::Release,
         takes: Takes::Further("-- --minutes N | -- --attack"),
         steps: &[
