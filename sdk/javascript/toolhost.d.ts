@@ -48,7 +48,16 @@ export interface Caller {
   extra: string | null;
 }
 
+/** The record `request` of the WIT; `input` is JSON text. */
+export interface Request {
+  callId: string;
+  tool: string;
+  input: string;
+  context: Caller;
+}
+
 export class Context {
+  constructor(request: Pick<Request, "callId" | "context">);
   readonly callId: string;
   readonly caller: Caller;
   log(message: unknown, level?: "trace" | "debug" | "info" | "warn" | "error"): void;
@@ -95,8 +104,11 @@ export interface OutcomeOptions {
   meta?: Json;
 }
 
-/** The record `outcome` of the WIT. JSON values are text. */
+declare const kind: unique symbol;
+
+/** The record `outcome` of the WIT, made by `outcome` or by the host. JSON values are text. */
 export interface Outcome {
+  readonly [kind]: "outcome";
   summary: string | null;
   llm: Part[];
   structured: string | null;
@@ -108,22 +120,23 @@ export interface Outcome {
 }
 
 /** A call before or after it runs. */
-export class HookCall {
-  readonly callId: string;
+export class HookCall extends Context {
+  constructor(request: Request);
   readonly tool: string;
   readonly input: any;
-  readonly caller: Caller;
   /** `aliases`, `version`, `kind` and `effect`. */
   readonly facts: Record<string, any>;
 }
 
 /** The result of `ask`, `deny`, `changeInput` or `answer`. */
 export interface Before {
+  readonly [kind]: "before";
   decision?: "ask" | "deny" | "result";
 }
 
 /** The result of `update`. */
 export interface Update {
+  readonly [kind]: "update";
   patch: unknown;
 }
 
@@ -156,17 +169,17 @@ export interface Tool<Input = any> {
 
   // Functions that describe a call, for `exportPreviews`.
   /** Throws an error to refuse the call. */
-  validate?(input: Input): void;
+  validate?(input: Input, cx: Context): void;
   /** The call in one line. */
-  describeCall?(input: Input): string;
+  describeCall?(input: Input, cx: Context): string;
   /** Paths that the call will use and the input does not name. */
-  locations?(input: Input): Location[];
+  locations?(input: Input, cx: Context): Location[];
   /** The reason for which the user must approve the call. */
-  confirm?(input: Input): string | null | undefined;
+  confirm?(input: Input, cx: Context): string | null | undefined;
   /** Content for the prompt in which the user decides. */
-  renderPermission?(input: Input): Display[];
+  renderPermission?(input: Input, cx: Context): Display[];
   /** Content for the user in place of the display of the outcome. */
-  renderResult?(input: Input, outcome: Outcome): Display[];
+  renderResult?(input: Input, outcome: Outcome, cx: Context): Display[];
 
   readOnly?: boolean;
   pure?: boolean;
@@ -204,7 +217,9 @@ export function ask(reason: string, more?: { input?: Json; meta?: Json }): Befor
 export function deny(reason: string, more?: { outcome?: Outcome }): Before;
 export function changeInput(input: Json): Before;
 export function answer(outcome: Outcome): Before;
-export function update(changes: { text?: string; summary?: string; structured?: Json; meta?: Json }): Update;
+export function update(
+  changes?: { text?: string | null; llm?: Part[] | null; summary?: string; structured?: Json; meta?: Json },
+): Update;
 export function reads(path: string, line?: number | null): Location;
 export function writes(path: string, line?: number | null): Location;
 export function outcome(text?: string | null, more?: OutcomeOptions): Outcome;

@@ -7,6 +7,9 @@
 
 import host from "toolhost:plugin/host@0.1.0";
 
+/** Marks results of `outcome`, `update` and the functions for `before`, so that no other object is taken for one. */
+const KIND = Symbol("kind");
+
 /** A failed call: `throw ToolError.notFound("…")`. Any other exception becomes `failed`. */
 export class ToolError extends Error {
   constructor(tag, message, more = {}) {
@@ -28,16 +31,16 @@ export class ToolError extends Error {
   /** Anything else. */
   static failed = (message, more) => new ToolError("failed", message, more);
 
-  /** An error with the records of the WIT: a `tool-error`, or a `failure`, which becomes `failed`. */
-  static of({ tag = "failed", val, ...failure }) {
+  /** An error with the records of the WIT: a `tool-error`, or a `failure`, whose code selects the kind. */
+  static of({ tag, val, ...failure }) {
     const record = val ?? failure;
-    const error = new ToolError(tag, record.message);
+    const error = new ToolError(tag ?? tagOf(record.code ?? ""), record.message);
     error.failure = record;
     return error;
   }
 }
 
-/** The context of a running call; the second argument of every tool. */
+/** The context of a running call; the last argument of a tool and of the functions that describe its calls. */
 export class Context {
   constructor(request) {
     this.callId = request.callId;
@@ -46,7 +49,7 @@ export class Context {
   }
 
   log(message, level = "info") {
-    host.log(level, string(message));
+    host.log(string(level), string(message));
   }
 
   progress(message = null, done = null, total = null) {
@@ -55,11 +58,11 @@ export class Context {
 
   /** Streams output, a string or bytes, while the call runs. */
   output(data, stream = "stdout") {
-    host.output(stream, typeof data === "string" ? encodeUtf8(data) : data);
+    host.output(string(stream), typeof data === "string" ? encodeUtf8(data) : data);
   }
 
   emit(event, data) {
-    host.emit(event, json(data));
+    host.emit(string(event), json(data));
   }
 
   cancelled() {
@@ -89,8 +92,7 @@ export function exportTools(...tools) {
         const tool = byName.get(request.tool);
         if (!tool) throw ToolError.notFound(`this plugin has no tool "${request.tool}"`, { code: "tool_not_found" });
         const value = tool.run(inputOf(tool, request), new Context(request));
-        if (typeof value?.then === "function") throw new Error("run must not be async: the world of 0.1 has no async");
-        return outcomeOf(value);
+        return outcomeOf(notAsync("run", value));
       } catch (error) {
         throw toolErrorOf(error);
       }
@@ -102,19 +104,20 @@ export function exportTools(...tools) {
  * The export of the world `plugin-with-preview`. Write `export const preview = exportPreviews({…}, {…})` in the
  * plugin's module, with the tools that have members of `PREVIEWS`.
  *
- * Each gets the input; `renderResult` also gets the outcome. `validate` throws an error; an error of another function
- * crashes it, and docs/previews.md states what the host does then.
+ * Each gets the input, then the context; `renderResult` gets the outcome between them. `validate` throws an error; an
+ * error of another function crashes it, and docs/previews.md states what the host does then. None is async.
  */
 export function exportPreviews(...tools) {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const run = (member, request, ...more) => {
     const tool = byName.get(request.tool);
-    return tool[member](inputOf(tool, request), ...more);
+    return notAsync(member, tool[member](inputOf(tool, request), ...more, new Context(request)));
   };
   return {
     validate(request) {
       try {
-        run("validate", request);
+        const value = run("validate", request) ?? null;
+        if (value !== null) throw new TypeError(`validate returned ${value}; it must return nothing, or throw an error`);
       } catch (error) {
         throw toolErrorOf(error).val;
       }
@@ -123,19 +126,17 @@ export function exportPreviews(...tools) {
     locations: (request) => run("locations", request).map(({ path, ...more }) => ({ path: string(path), ...more })),
     confirm: (request) => optional(run("confirm", request), string),
     renderPermission: (request) => run("renderPermission", request),
-    renderResult: (request, outcome) => run("renderResult", request, outcome),
+    renderResult: (request, outcome) => run("renderResult", request, outcomeRecord(outcome)),
   };
 }
 
 /** A call before or after it runs; the first argument of every hook. */
-export class HookCall {
+export class HookCall extends Context {
   constructor(request) {
-    this.callId = request.callId;
+    super(request);
     /** Canonical name of the tool. */
     this.tool = request.tool;
     this.input = JSON.parse(request.input);
-    /** The record `context` of the WIT: agentId, sessionId, mode, roots … */
-    this.caller = request.context;
     /** Facts about the tool: `aliases`, `version`, `kind` and `effect`. */
     this.facts = JSON.parse(request.context.extra ?? "{}");
   }
@@ -147,18 +148,25 @@ export class HookCall {
  *
  * `before(call)` returns `ask(…)`, `deny(…)`, `changeInput(…)` or `answer(…)`, or nothing to proceed. `after(call, outcome)`
  * returns `update(…)`, an outcome that replaces the call's own, or nothing to keep it; it also runs after a call that
- * failed, whose outcome has an `error` and nothing `structured`. An exception crashes the hook: the host then denies the
- * call, or withholds its outcome.
+ * failed, whose outcome has an `error` and nothing `structured`. An exception or any other value crashes the hook: the host
+ * then denies the call, or withholds its outcome. Neither is async.
  */
 export function exportHooks({ before, after }) {
   const absent = { decision: "continue", reason: null, updatedInput: null, outcome: null, meta: null };
   return {
-    preToolUse: (request) => ({ ...absent, ...before?.(new HookCall(request)) }),
+    preToolUse(request) {
+      const decision = before?.(new HookCall(request)) ?? null;
+      if (decision !== null && decision[KIND] !== "before") {
+        throw unexpected("before", decision, "ask, deny, changeInput or answer");
+      }
+      return { ...absent, ...decision };
+    },
     postToolUse(request, outcome) {
-      const changed = after?.(new HookCall(request), outcome) ?? null;
+      const changed = after?.(new HookCall(request), outcomeRecord(outcome)) ?? null;
       if (changed === null) return { action: "keep", patch: null, outcome: null };
-      if ("patch" in changed) return { action: "update", patch: changed.patch, outcome: null };
-      return { action: "replace", patch: null, outcome: changed };
+      if (changed[KIND] === "update") return { action: "update", patch: changed.patch, outcome: null };
+      if (changed[KIND] === "outcome") return { action: "replace", patch: null, outcome: changed };
+      throw unexpected("after", changed, "update or outcome");
     },
   };
 }
@@ -169,27 +177,31 @@ export function exportHooks({ before, after }) {
  */
 export function ask(reason, { input, meta } = {}) {
   return {
-    decision: "ask", reason: string(reason), updatedInput: optional(input, json), meta: optional(meta, json),
+    [KIND]: "before", decision: "ask", reason: string(reason), updatedInput: optional(input, json),
+    meta: optional(meta, json),
   };
 }
 
 /** The call is not made. `outcome` is what the model gets instead of the host's error. */
 export function deny(reason, { outcome = null } = {}) {
-  return { decision: "deny", reason: string(reason), outcome };
+  return { [KIND]: "before", decision: "deny", reason: string(reason), outcome };
 }
 
 /** The call proceeds with this input, which is validated and authorized like the first one. */
-export const changeInput = (input) => ({ updatedInput: json(input) });
+export const changeInput = (input) => ({ [KIND]: "before", updatedInput: json(input) });
 
 /** The call is not made; `outcome` is its result. Only for hooks that the operator configured. */
-export const answer = (outcome) => ({ decision: "result", outcome });
+export const answer = (outcome) => ({ [KIND]: "before", decision: "result", outcome });
 
-/** Changes members of an outcome. `text` replaces the content for the model; `meta` is merged. */
-export function update({ text, summary, structured, meta } = {}) {
-  const llm = optional(text, () => [part("text", { text })]);
+/** Changes members of an outcome. `text` and the parts `llm` replace the content for the model; `meta` is merged. */
+export function update({ text = null, llm = null, summary, structured, meta } = {}) {
   return {
+    [KIND]: "update",
     patch: {
-      summary: optional(summary, string), llm, structured: optional(structured, json), meta: optional(meta, json),
+      summary: optional(summary, string),
+      llm: text === null ? llm : [part("text", { text }), ...(llm ?? [])],
+      structured: optional(structured, json),
+      meta: optional(meta, json),
     },
   };
 }
@@ -204,6 +216,7 @@ export const writes = (path, line = null) => ({ path, access: "write", line });
 export function outcome(text = null, more = {}) {
   const { structured, summary, llm = [], display, error, truncated, tail, meta } = more;
   return {
+    [KIND]: "outcome",
     summary: optional(summary, string),
     llm: text === null ? llm : [part("text", { text }), ...llm],
     structured: optional(structured, json),
@@ -217,7 +230,10 @@ export function outcome(text = null, more = {}) {
 
 /** A content part for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`. */
 export function part(kind, { text, data = null, mediaType = null, uri = null, name = null }) {
-  return { kind, text: optional(text, string), data, mediaType, uri, name };
+  return {
+    kind, text: optional(text, string), data, mediaType: optional(mediaType, string), uri: optional(uri, string),
+    name: optional(name, string),
+  };
 }
 
 /**
@@ -231,7 +247,7 @@ export function display(kind, { text, diff = null, data } = {}) {
 /** Describes a failure; `outcome(…, { error })` marks a completed call with an error result. */
 export function failure(message, { code = null, recommendations = [], retryable = false, cause, details } = {}) {
   return {
-    code, message: string(message), recommendations, retryable,
+    code: optional(code, string), message: string(message), recommendations: recommendations.map(string), retryable,
     cause: optional(cause, string), details: optional(details, json),
   };
 }
@@ -284,6 +300,10 @@ function seedRandom(callId) {
   Math.random = () => ((next() >>> 5) * 2 ** 26 + (next() >>> 6)) / 2 ** 53;
 }
 
+const DENIED = [
+  "service_not_granted", "capability_missing", "user_denied", "policy_violation", "program_not_allowed",
+  "host_not_allowed", "path_not_in_workspace",
+];
 /** Members of a tool that are functions of the interface `preview`. */
 const PREVIEWS = ["validate", "describeCall", "locations", "confirm", "renderPermission", "renderResult"];
 const LISTS = ["aliases", "tags", "requires", "dependsOn", "sinks", "sources"];
@@ -335,7 +355,30 @@ function kebabCase(name) {
 function outcomeOf(value) {
   if (value === undefined || value === null) return outcome();
   if (typeof value === "string") return outcome(value);
-  return Array.isArray(value.llm) ? value : outcome(null, { structured: value });
+  return value[KIND] === "outcome" ? value : outcome(null, { structured: value });
+}
+
+/** Marks a record of the host as one that `outcome` has made; for services.js. */
+export const outcomeRecord = (record) => ({ ...record, [KIND]: "outcome" });
+
+/** Rejects promises, which would otherwise count as an outcome or as a call without objections. */
+function notAsync(name, value) {
+  if (typeof value?.then === "function") throw new TypeError(`${name} must not be async`);
+  return value;
+}
+
+function unexpected(name, value, functions) {
+  notAsync(name, value);
+  return new TypeError(`${name} returned ${value}; it must return a result of ${functions}, or nothing`);
+}
+
+/** The kind of an error of a host service, which has only a code. The table is the same in all SDKs: docs/errors.md. */
+function tagOf(code) {
+  if (DENIED.includes(code)) return "denied";
+  if (code === "cancelled" || code === "timeout") return "interrupted";
+  if (code === "not_configured" || code === "no_user") return "unavailable";
+  if (code.endsWith("_not_found")) return "not-found";
+  return code.startsWith("invalid_") ? "invalid-input" : "failed";
 }
 
 function toolErrorOf(error) {
@@ -344,13 +387,16 @@ function toolErrorOf(error) {
   return { tag: "failed", val: failure(error instanceof Error ? `${error.name}: ${error.message}` : error, more) };
 }
 
-// The component boundary requires UTF-8, which has no lone surrogates.
-function string(value) {
+/** The component boundary requires UTF-8, which has no lone surrogates. */
+export function string(value) {
   return String(value).toWellFormed();
 }
 
-function json(value) {
-  return JSON.stringify(value, (_, member) => (typeof member === "string" ? member.toWellFormed() : member));
+/** JSON text without lone surrogates, which `JSON.stringify` escapes. */
+export function json(value) {
+  const text = JSON.stringify(value);
+  if (text === undefined) throw new TypeError(`${typeof value} has no JSON text`);
+  return text.replace(/\\[^u]|\\ud[89a-f]../g, (escape) => (escape.length > 2 ? "\ufffd" : escape));
 }
 
 function optional(value, convert) {

@@ -60,15 +60,41 @@ class Failed(ToolError):
 
 
 def error_of(record):
-    """The exception for a record of the WIT: a `tool-error`, or a `failure`, which becomes `Failed`."""
-    kind = Failed
-    for known in ToolError.__subclasses__():
-        if isinstance(record, known.variant):
-            kind, record = known, record.value
+    """The exception for a record of the WIT: a `tool-error`, or a `failure`, whose code selects the class."""
+    for kind in ToolError.__subclasses__():
+        if isinstance(record, kind.variant):
+            record = record.value
             break
+    else:
+        kind = _kind_of(record.code or "")
     error = kind(record.message)
     error.failure = record
     return error
+
+
+_DENIED = {
+    "service_not_granted",
+    "capability_missing",
+    "user_denied",
+    "policy_violation",
+    "program_not_allowed",
+    "host_not_allowed",
+    "path_not_in_workspace",
+}
+
+
+def _kind_of(code):
+    """The class of an error of a host service, which has only a code. The table is the same in all SDKs:
+    docs/errors.md."""
+    if code in _DENIED:
+        return Denied
+    if code in ("cancelled", "timeout"):
+        return Interrupted
+    if code in ("not_configured", "no_user"):
+        return Unavailable
+    if code.endswith("_not_found"):
+        return NotFound
+    return InvalidInput if code.startswith("invalid_") else Failed
 
 
 class Context:
@@ -80,7 +106,7 @@ class Context:
         self.caller = request.context
 
     def log(self, message, level="info"):
-        host.log(level, _text(message))
+        host.log(_text(level), _text(message))
 
     def progress(self, message=None, done=None, total=None):
         done, total = (None if value is None else float(value) for value in (done, total))
@@ -88,10 +114,10 @@ class Context:
 
     def output(self, data, stream="stdout"):
         """Streams output while the call runs."""
-        host.output(stream, _text(data).encode() if isinstance(data, str) else bytes(data))
+        host.output(_text(stream), _text(data).encode() if isinstance(data, str) else bytes(data))
 
     def emit(self, event, data):
-        host.emit(event, _json(data))
+        host.emit(_text(event), _json(data))
 
     def cancelled(self):
         return host.cancelled()
@@ -183,10 +209,10 @@ def export_previews(*functions):
     """The class required by the interface `preview` of the world `plugin-with-preview`. Write
     `Preview = toolhost.export_previews(…)` after `Tool`, with the tools that have functions of `PREVIEWS`.
 
-    `validate` raises an error. `describe_call` returns a line. `locations` returns a list of `reads(path)` and
+    `validate` raises an error or returns None. `describe_call` returns a line. `locations` returns a list of `reads(path)` and
     `writes(path)`. `confirm` returns the reason for which the user must approve the call, or None. `render_permission`,
     and `render_result`, whose first argument is the outcome, return a list of `display(…)`. An exception of another
-    function than `validate` crashes it: docs/previews.md states what the host does then.
+    function than `validate` crashes it: docs/previews.md states what the host does then. None is a coroutine.
     """
     from wit_world.exports import preview
 
@@ -194,12 +220,19 @@ def export_previews(*functions):
 
     def run(word, request, *first):
         function = tools[request.tool]
-        return function.previews[word](*first, **_arguments(function, request))
+        value = function.previews[word](*first, **_arguments(function, request))
+        # The text of a coroutine would be taken for a result.
+        if inspect.isawaitable(value):
+            raise TypeError(f"{word} must not be async")
+        return value
 
     class Preview:
         def validate(self, request):
             try:
-                run("validate", request)
+                value = run("validate", request)
+                # It could be an error that was returned instead of raised.
+                if value is not None:
+                    raise TypeError(f"validate returned {value!r}; it must return None or raise an error")
             except (Exception, SystemExit) as error:
                 raise Err(_tool_error(error).value) from None
 
@@ -221,16 +254,14 @@ def export_previews(*functions):
     return Preview
 
 
-class HookCall:
+class HookCall(Context):
     """A call before or after it runs; the first argument of every hook."""
 
     def __init__(self, request):
-        self.call_id = request.call_id
+        super().__init__(request)
         #: Canonical name of the tool.
         self.tool = request.tool
         self.input = json.loads(request.input)
-        #: The record `context` of the WIT: agent_id, session_id, mode, roots …
-        self.caller = request.context
         #: Facts about the tool: `aliases`, `version`, `kind` and `effect`.
         self.facts = json.loads(request.context.extra or "{}")
 
@@ -239,16 +270,18 @@ def export_hooks(*, before=None, after=None):
     """The class required by the interface `hooks` of the world `plugin-with-hooks`. Write
     `Hooks = toolhost.export_hooks(…)` after `Tool`, and name the functions in `hooks=` of the tools that they guard.
 
-    `before(call)` returns `ask(…)`, `deny(…)`, `change_input(…)` or `answer(…)`, or None to proceed. `after(call, outcome)` returns
-    `update(…)`, an outcome that replaces the call's own, or None to keep it; it also runs after a call that failed, whose
-    outcome has an `error` and nothing `structured`. An exception crashes the hook: the host then denies the call, or
-    withholds its outcome.
+    `before(call)` returns `ask(…)`, `deny(…)`, `change_input(…)` or `answer(…)`, or None to proceed. `after(call, outcome)`
+    returns `update(…)`, an outcome that replaces the call's own, or None to keep it; it also runs after a call that
+    failed, whose outcome has an `error` and nothing `structured`. An exception or any other value crashes the hook: the
+    host then denies the call, or withholds its outcome. Neither is a coroutine.
     """
     from wit_world.exports import hooks
 
     class Hooks:
         def pre_tool_use(self, request):
             decision = before(HookCall(request)) if before else None
+            if not isinstance(decision, _Before | None):
+                raise _unexpected("before", decision, "ask, deny, change_input or answer")
             absent = {"decision": "continue", "reason": None, "updated_input": None, "outcome": None, "meta": None}
             return hooks.PreToolUseResult(**{**absent, **(decision or {})})
 
@@ -258,42 +291,55 @@ def export_hooks(*, before=None, after=None):
                 return hooks.PostToolUseResult("keep", None, None)
             if isinstance(changed, types.Outcome):
                 return hooks.PostToolUseResult("replace", None, changed)
+            if not isinstance(changed, _Update):
+                raise _unexpected("after", changed, "update or outcome")
             return hooks.PostToolUseResult("update", hooks.Patch(**changed), None)
 
     return Hooks
+
+
+class _Before(dict):
+    """The result of `ask`, `deny`, `change_input` or `answer`."""
+
+
+class _Update(dict):
+    """The result of `update`."""
+
+
+def _unexpected(name, value, functions):
+    return TypeError(f"{name} returned {value!r}; it must return a result of {functions}, or None")
 
 
 def ask(reason, *, input=None, meta=None):
     """The user must approve the call. `meta` is an object for the question, such as {"risk": "high"}; `input` replaces
     the input of the call."""
     input, meta = _optional_json(input), _optional_json(meta)
-    return {"decision": "ask", "reason": _text(reason), "updated_input": input, "meta": meta}
+    return _Before(decision="ask", reason=_text(reason), updated_input=input, meta=meta)
 
 
 def deny(reason, *, outcome=None):
     """The call is not made. `outcome` is what the model gets instead of the host's error."""
-    return {"decision": "deny", "reason": _text(reason), "outcome": outcome}
+    return _Before(decision="deny", reason=_text(reason), outcome=outcome)
 
 
 def change_input(input):
     """The call proceeds with this input, which is validated and authorized like the first one."""
-    return {"updated_input": _json(input)}
+    return _Before(updated_input=_json(input))
 
 
 def answer(outcome):
     """The call is not made; `outcome` is its result. Only for hooks that the operator configured."""
-    return {"decision": "result", "outcome": outcome}
+    return _Before(decision="result", outcome=outcome)
 
 
-def update(*, text=None, summary=None, structured=None, meta=None):
-    """Changes members of an outcome. `text` replaces the content for the model; `meta` is merged."""
-    llm = None if text is None else [part("text", text=text)]
-    return {
-        "summary": _optional(summary),
-        "llm": llm,
-        "structured": _optional_json(structured),
-        "meta": _optional_json(meta),
-    }
+def update(*, text=None, llm=None, summary=None, structured=None, meta=None):
+    """Changes members of an outcome. `text` and the parts `llm` replace the content for the model; `meta` is merged."""
+    return _Update(
+        summary=_optional(summary),
+        llm=None if text is None and llm is None else _parts(text, llm or ()),
+        structured=_optional_json(structured),
+        meta=_optional_json(meta),
+    )
 
 
 def reads(path, line=None):
@@ -313,10 +359,9 @@ def outcome(
     text=None, *, structured=None, summary=None, llm=(), display=None, error=None, truncated=None, tail=None, meta=None
 ):
     """The record `outcome` of the WIT. `text` is the first part for the model, which otherwise sees `structured`."""
-    parts = ([] if text is None else [part("text", text=text)]) + list(llm)
     return types.Outcome(
         summary=_optional(summary),
-        llm=parts,
+        llm=_parts(text, llm),
         structured=_optional_json(structured),
         display=display,
         error=error,
@@ -328,7 +373,7 @@ def outcome(
 
 def part(kind, *, text=None, data=None, media_type=None, uri=None, name=None):
     """A content part for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`."""
-    return types.Part(kind, _optional(text), data, media_type, uri, name)
+    return types.Part(kind, _optional(text), data, _optional(media_type), _optional(uri), _optional(name))
 
 
 def display(kind, *, text=None, diff=None, data=None):
@@ -344,8 +389,13 @@ def failure(message, *, code=None, recommendations=(), retryable=False, cause=No
 
     `details` is a dictionary for programs, which models do not get.
     """
-    details = None if details is None else _json(details)
-    return types.Failure(code, _text(message), list(recommendations), retryable, _optional(cause), details)
+    recommendations = [_text(recommendation) for recommendation in recommendations]
+    details = _optional_json(details)
+    return types.Failure(_optional(code), _text(message), recommendations, retryable, _optional(cause), details)
+
+
+def _parts(text, llm):
+    return [*([] if text is None else [part("text", text=text)]), *llm]
 
 
 def _arguments(function, request):

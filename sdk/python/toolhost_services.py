@@ -16,6 +16,7 @@ from wit_world.imports import tools as _tools
 from wit_world.imports import user as _user
 
 import toolhost
+from toolhost import _json, _optional, _text
 
 # Session state: capability `session`. Values are stored only if the result of the call is accepted.
 
@@ -36,7 +37,8 @@ def forget(key):
 
 def record_observation(path, sha256, lines=None):
     """Records that the agent was shown this file or has written it. `lines` is (first, last), or None for all lines."""
-    _done(_session.record_observation, _session.FileObservation(path, sha256, lines))
+    lines = None if lines is None else tuple(lines)
+    _done(_session.record_observation, _session.FileObservation(_text(path), _text(sha256), lines))
 
 
 def last_observation(path):
@@ -160,7 +162,7 @@ def read_resource(uri, server=None):
 
 def _done(function, *arguments):
     try:
-        return function(*arguments)
+        return function(*(_text(value) if isinstance(value, str) else value for value in arguments))
     except Err as error:
         raise toolhost.error_of(error.value) from None
 
@@ -178,17 +180,13 @@ def _command(
     label=None,
 ):
     return _process.Command(
-        program=program,
-        arguments=list(arguments),
-        cwd=cwd,
-        environment=list((environment or {}).items()),
+        program=_text(program),
+        arguments=[_text(argument) for argument in arguments],
+        cwd=_optional(cwd),
+        environment=[(_text(name), _text(value)) for name, value in (environment or {}).items()],
         stdin=stdin,
         timeout_ms=timeout_ms,
         inactivity_timeout_ms=inactivity_timeout_ms,
         tty=tty,
-        label=program if label is None else label,
+        label=_text(program if label is None else label),
     )
-
-
-def _json(value):
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -30,11 +30,13 @@ const parts = {
     services.remember("sent", { letters: 1 });
     const recalled = services.recall("sent");
     services.forget("sent");
+    // A lone surrogate has no UTF-8 and becomes U+FFFD.
+    services.remember("\udcff", "\udcff");
     services.recordObservation("/workspace/a.txt", "0".repeat(64), [1, 2]);
     const { path, sha256, lines } = services.lastObservation("/workspace/a.txt");
     return {
       recalled, forgotten: services.recall("sent"), seen: { path, sha256, lines },
-      unseen: services.lastObservation("/workspace/b.txt"),
+      unseen: services.lastObservation("/workspace/b.txt"), repaired: services.recall("\ufffd"),
     };
   },
 
@@ -104,6 +106,9 @@ const parts = {
     const [{ text }] = services.readResource(uri, server);
     return { uri, server, text, absent: codeOf(() => services.readResource("note://absent")) };
   },
+
+  denied: () => services.runProgram("ls"),
+  absent: () => services.readResource("note://absent"),
 };
 
 const sample = {
@@ -131,6 +136,7 @@ const echo = {
   pure: true,
   canBackground: true,
   hooks: ["pre-tool-use", "post-tool-use"],
+  validate: ({ text }) => (text === "unchecked" ? Promise.reject(ToolError.invalidInput("async")) : undefined),
   run({ text }, cx) {
     if (text === "fail") throw ToolError.failed("it failed", { code: "sample" });
     while (text === "wait") cx.check();
@@ -144,16 +150,18 @@ function before({ tool, input, facts }) {
   // Only where the operator configured this plugin as a hook for `services_js`.
   if (input.command === "answered") return answer(outcome("an answer"));
   if (input.text === "typo") return changeInput({ text: "type" });
+  if (input.text === "invalid") return Promise.resolve(deny("async"));
   return undefined;
 }
 
 function after(call, result) {
   if (result.error) return update({ text: `after ${result.error.code}` });
   if (textOf(result) === "secret") return update({ text: "[removed]", summary: "one word", meta: { removed: 1 } });
+  if (textOf(result) === "lost") return false;
   if (textOf(result) === "other") return outcome("another outcome", { structured: { replaced: true } });
   return undefined;
 }
 
 export const tool = exportTools(sample, echo, postcard);
-export const preview = exportPreviews(postcard);
+export const preview = exportPreviews(echo, postcard);
 export const hooks = exportHooks({ before, after });

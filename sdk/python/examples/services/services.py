@@ -24,11 +24,14 @@ def session(cx):
     services.remember("sent", {"letters": 1})
     recalled = services.recall("sent")
     services.forget("sent")
+    # A lone surrogate, for example of a file name, has no UTF-8 and becomes U+FFFD.
+    services.remember("\udcff", "\udcff")
     services.record_observation("/workspace/a.txt", "0" * 64, lines=(1, 2))
     seen = services.last_observation("/workspace/a.txt")
     return {
         "recalled": recalled,
         "forgotten": services.recall("sent"),
+        "repaired": services.recall("\ufffd"),
         "seen": {"path": seen.path, "sha256": seen.sha256, "lines": seen.lines},
         "unseen": services.last_observation("/workspace/b.txt"),
     }
@@ -113,9 +116,17 @@ def resources(cx):
     return {"uri": first["uri"], "server": first["server"], "text": text, "absent": absent}
 
 
+def denied(cx):
+    services.run_program("ls")
+
+
+def absent(cx):
+    services.read_resource("note://absent")
+
+
 PARTS = {
     part.__name__: part
-    for part in (host, session, run, start, write, jobs, user, agents, tools, background, resources)
+    for part in (host, session, run, start, write, jobs, user, agents, tools, background, resources, denied, absent)
 }
 
 
@@ -137,12 +148,21 @@ def services_py(cx, part, **more):
     return PARTS[part](cx, **more)
 
 
+async def never():
+    """A coroutine is no decision."""
+
+
+def validate(text):
+    return never() if text == "unchecked" else None
+
+
 @toolhost.tool(
     input={"text": {"type": "string", "description": "The text."}},
     read_only=True,
     pure=True,
     can_background=True,
     hooks=("pre-tool-use", "post-tool-use"),
+    validate=validate,
 )
 def echo_py(cx, text):
     """Return a text."""
@@ -164,6 +184,8 @@ def before(call):
         return toolhost.ask(f"the text is risky ({call.facts['effect']})", meta={"risk": "high"})
     if text == "typo":
         return toolhost.change_input({"text": "type"})
+    if text == "invalid":
+        return False
     return None
 
 
@@ -173,11 +195,13 @@ def after(call, outcome):
     text = outcome.llm[0].text
     if text == "secret":
         return toolhost.update(text="[removed]", summary="one word", meta={"removed": 1})
+    if text == "lost":
+        return never()
     if text == "other":
         return toolhost.outcome("another outcome", structured={"replaced": True})
     return None
 
 
 Tool = toolhost.export(services_py, echo_py, postcard_py)
-Preview = toolhost.export_previews(postcard_py)
+Preview = toolhost.export_previews(echo_py, postcard_py)
 Hooks = toolhost.export_hooks(before=before, after=after)
