@@ -28,22 +28,60 @@ char *th_keep(th_call *call, size_t size) {
     return piece->text;
 }
 
+/* The length of the UTF-8 sequence at `at`, in a text that ends with NUL; 0 if it is invalid. */
+static size_t sequence(const unsigned char *at) {
+    if (at[0] < 0x80) return 1;
+    if (at[0] < 0xC2 || at[0] > 0xF4) return 0;
+    size_t length = at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
+    /* Shorter encodings, surrogates and values above U+10FFFF are invalid. */
+    unsigned char least = at[0] == 0xE0 ? 0xA0 : at[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned char most = at[0] == 0xED ? 0x9F : at[0] == 0xF4 ? 0x8F : 0xBF;
+    if (at[1] < least || at[1] > most) return 0;
+    for (size_t i = 2; i < length; i++) {
+        if ((at[i] & 0xC0) != 0x80) return 0;
+    }
+    return length;
+}
+
+char *th_repair(const char *text) {
+    size_t size = 1, invalid = 0, length;
+    for (const char *at = text; *at; at += length ? length : 1) {
+        length = sequence((const unsigned char *)at);
+        size += length ? length : 3;
+        invalid += !length;
+    }
+    if (!invalid) return NULL;
+    char *copy = th_grow(NULL, size), *to = copy;
+    for (; *text; text += length ? length : 1) {
+        length = sequence((const unsigned char *)text);
+        memcpy(to, length ? text : "\xEF\xBF\xBD", length ? length : 3);
+        to += length ? length : 3;
+    }
+    *to = '\0';
+    return copy;
+}
+
 char *th_print(const char *format, va_list arguments) {
     char *text;
     if (vasprintf(&text, format, arguments) < 0) abort();
-    return text;
+    char *repaired = th_repair(text);
+    if (!repaired) return text;
+    free(text);
+    return repaired;
 }
 
 plugin_string_t th_view(const char *text) {
     plugin_string_t string;
-    plugin_string_set(&string, text);
+    char *repaired = th_repair(text);
+    plugin_string_set(&string, repaired ? repaired : text);
     return string;
 }
 
-/* Results are freed by the bindings, so they must be copies, never literals. */
 plugin_string_t th_copy(const char *text) {
     plugin_string_t string;
-    plugin_string_dup(&string, text);
+    char *repaired = th_repair(text);
+    plugin_string_dup(&string, repaired ? repaired : text);
+    free(repaired);
     return string;
 }
 
@@ -279,6 +317,8 @@ const request_t *th_request(const th_call *call) { return call->request; }
 outcome_t *th_outcome(th_call *call) { return call->outcome; }
 
 const char *th_quote(th_call *call, const char *text) {
+    char *repaired = th_repair(text);
+    if (repaired) text = repaired;
     char *quoted = th_keep(call, 6 * strlen(text) + 3), *to = quoted;
     *to++ = '"';
     for (; *text; text++) {
@@ -291,6 +331,7 @@ const char *th_quote(th_call *call, const char *text) {
     }
     *to++ = '"';
     *to = '\0';
+    free(repaired);
     return quoted;
 }
 
@@ -360,6 +401,26 @@ bool th_details(th_call *call, const char *json) {
     toolhost_plugin_types_option_json_free(&call->failure.details);
     call->failure.details = th_copy_json(json);
     return false;
+}
+
+bool th_cause(th_call *call, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = th_print(format, arguments);
+    va_end(arguments);
+    plugin_option_string_free(&call->failure.cause);
+    call->failure.cause = th_copy_option(text);
+    free(text);
+    return false;
+}
+
+bool th_retryable(th_call *call) {
+    call->failure.retryable = true;
+    return false;
+}
+
+const char *th_message(th_call *call) {
+    return th_keep_text(call, call->failure.message.ptr, call->failure.message.len);
 }
 
 const char *th_code(th_call *call) {
@@ -486,13 +547,26 @@ const th_tool *th_find(th_call *call) {
 
 void th_end(th_call *call, bool done) {
     if (!done && call->failure.message.len == 0) {
-        th_fail(call, TH_FAILED, "internal_error", "the tool failed without saying why");
+        th_fail(call, TH_FAILED, "internal_error", "the tool failed without an error message");
     }
     for (piece_t *piece = call->pieces, *next; piece; piece = next) {
         next = piece->next;
         free(piece);
     }
     toolhost_plugin_types_request_free(call->request);
+}
+
+void th_end_or_abort(th_call *call, bool done) {
+    th_end(call, done);
+    if (done) return;
+    fprintf(stderr, "%.*s\n", (int)call->failure.message.len, (const char *)call->failure.message.ptr);
+    abort();
+}
+
+void th_require(const th_call *call, th_phase phase, const char *text) {
+    if (call->phase == phase) return;
+    fprintf(stderr, "%s\n", text);
+    abort();
 }
 
 bool exports_toolhost_plugin_tool_call(request_t *request, outcome_t *ret, tool_error_t *err) {

@@ -21,11 +21,11 @@ typedef enum { TH_UNKNOWN = 0, TH_NO, TH_YES } th_hint;
 
 /* The kind of a failure. */
 typedef enum {
-    TH_INVALID_INPUT = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_INVALID_INPUT, /* fits the schema and still makes no sense */
+    TH_INVALID_INPUT = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_INVALID_INPUT, /* the input fits the schema but is invalid */
     TH_NOT_FOUND = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_NOT_FOUND,         /* what the input names does not exist */
-    TH_DENIED = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_DENIED,               /* the sandbox or the system said no */
-    TH_INTERRUPTED = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_INTERRUPTED,     /* cancelled or out of time, and stopped */
-    TH_UNAVAILABLE = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_UNAVAILABLE,     /* something needed is not there just now */
+    TH_DENIED = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_DENIED,               /* denied by the sandbox or the operating system */
+    TH_INTERRUPTED = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_INTERRUPTED,     /* stopped, because cancelled or out of time */
+    TH_UNAVAILABLE = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_UNAVAILABLE,     /* something needed is temporarily unavailable */
     TH_FAILED = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_FAILED,               /* anything else */
 } th_error;
 
@@ -35,7 +35,7 @@ typedef struct {
 } th_example;
 
 /* Use designated initialisers; omitted members are zero and mean the host's default. Lists end with NULL, examples with
- * {0}. For members that are missing here use `descriptor` of plugin.h. */
+ * {0}. */
 typedef struct {
     const char *name; /* [a-z][a-z0-9_]{0,63} */
     const char *description;
@@ -87,7 +87,7 @@ const char *th_keep_text(th_call *call, const void *bytes, size_t length);
 /* Call id, tool, input and context as they arrived. */
 const toolhost_plugin_types_request_t *th_request(const th_call *call);
 
-/* The result. */
+/* The result. In text, a byte that is not UTF-8 becomes U+FFFD. */
 
 /* Text for the model; each call adds a part. Returns true, for `return th_text(…)`. */
 bool th_text(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
@@ -103,14 +103,21 @@ bool th_fail(th_call *call, th_error error, const char *code, const char *format
 bool th_recommend(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
 /* Sets the details of the failure, a JSON object for programs; returns false. */
 bool th_details(th_call *call, const char *json);
-/* The code of the failure that was set last; empty if it has none. */
+/* Sets the technical cause of the failure, for the operator; returns false. */
+bool th_cause(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
+/* States that the same call can succeed later; returns false. */
+bool th_retryable(th_call *call);
+/* The message of the failure that was set last, for example by a host service. */
+const char *th_message(th_call *call);
+/* The code of that failure; empty if it has none. */
 const char *th_code(th_call *call);
 /* The outcome record, for members without a function here. Its strings must come from malloc. */
 toolhost_plugin_types_outcome_t *th_outcome(th_call *call);
 /* `text` as a JSON string with its quotes, for th_structured; freed with the call. */
 const char *th_quote(th_call *call, const char *text);
 
-/* What describes a call; each returns true. */
+/* What describes a call; each returns true. These functions and those for hooks end the instance if another function of the
+ * tool calls them. */
 
 /* A path that the call reads or changes, as the input would name it, relative to /workspace. */
 bool th_location(th_call *call, const char *path, bool write);
@@ -123,7 +130,7 @@ bool th_block(th_call *call, const char *kind, const char *text, const char *dat
  * `hooks` of the tools that they guard. If one returns false, it crashes: the host then denies the call, or withholds its
  * outcome. th_request(call)->context.extra has facts about the tool. */
 typedef struct {
-    /* Calls at most one of the functions below; none to proceed. */
+    /* Calls th_ask, th_deny, th_change_input or th_answer, or none to proceed. th_ask and th_change_input can be combined. */
     bool (*before)(th_call *call);
     /* Sets what changes with th_text, th_structured, th_summary and th_meta; nothing to keep the outcome. Also runs after a
      * call that failed, whose outcome has an `error` and nothing `structured`. */

@@ -2,6 +2,7 @@
 #include "toolhost_services.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "toolhost_call.h"
 
@@ -17,10 +18,33 @@ static bool fail(th_call *call, th_error error, failure_t failure) {
     return false;
 }
 
-/* By address, because the order in which arguments are evaluated is not defined. */
-static bool done(th_call *call, bool done, const failure_t *failure) {
-    return done || fail(call, TH_FAILED, *failure);
+/* The kind of an error of a host service, which has only a code. The table is the same in all SDKs: docs/errors.md. */
+static th_error kind_of(const char *code) {
+    static const struct {
+        const char *code;
+        th_error error;
+    } kinds[] = {
+        {"service_not_granted", TH_DENIED},   {"capability_missing", TH_DENIED},  {"user_denied", TH_DENIED},
+        {"policy_violation", TH_DENIED},      {"program_not_allowed", TH_DENIED}, {"host_not_allowed", TH_DENIED},
+        {"path_not_in_workspace", TH_DENIED}, {"cancelled", TH_INTERRUPTED},      {"timeout", TH_INTERRUPTED},
+        {"not_configured", TH_UNAVAILABLE},   {"no_user", TH_UNAVAILABLE},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(code, kinds[i].code) == 0) return kinds[i].error;
+    }
+    size_t length = strlen(code), suffix = strlen("_not_found");
+    if (length >= suffix && strcmp(code + length - suffix, "_not_found") == 0) return TH_NOT_FOUND;
+    return strncmp(code, "invalid_", strlen("invalid_")) == 0 ? TH_INVALID_INPUT : TH_FAILED;
 }
+
+static bool refused(th_call *call, const failure_t *failure) {
+    fail(call, TH_FAILED, *failure);
+    call->error = kind_of(th_code(call));
+    return false;
+}
+
+/* By address, because the order in which arguments are evaluated is not defined. */
+static bool done(th_call *call, bool done, const failure_t *failure) { return done || refused(call, failure); }
 
 /* The members of the union have one type; the tag selects the variant. */
 static bool fail_with(th_call *call, tool_error_t error) { return fail(call, (th_error)error.tag, error.val.failed); }
@@ -39,7 +63,7 @@ bool th_recall(th_call *call, const char *key, const char **json) {
     toolhost_plugin_session_option_json_t value = {0};
     failure_t failure;
     *json = NULL;
-    if (!toolhost_plugin_session_get(&key_view, &value, &failure)) return fail(call, TH_FAILED, failure);
+    if (!toolhost_plugin_session_get(&key_view, &value, &failure)) return refused(call, &failure);
     if (value.is_some) *json = take(call, value.val);
     return true;
 }
@@ -72,7 +96,7 @@ bool th_last_observation(th_call *call, const char *path, bool *found,
     toolhost_plugin_session_option_file_observation_t latest = {0};
     failure_t failure;
     if (!toolhost_plugin_session_last_observation(&path_view, &latest, &failure)) {
-        return fail(call, TH_FAILED, failure);
+        return refused(call, &failure);
     }
     *found = latest.is_some;
     if (latest.is_some) *observation = latest.val;
@@ -151,7 +175,7 @@ bool th_kill_job(th_call *call, const char *id, const char *signal, toolhost_plu
 bool th_ask_user(th_call *call, const char *questions, const char **answers) {
     plugin_string_t argument = th_view(questions), result;
     failure_t failure;
-    if (!toolhost_plugin_user_ask(&argument, &result, &failure)) return fail(call, TH_FAILED, failure);
+    if (!toolhost_plugin_user_ask(&argument, &result, &failure)) return refused(call, &failure);
     *answers = take(call, result);
     return true;
 }
@@ -160,7 +184,7 @@ bool th_change_mode(th_call *call, const char *to, const char *reason, const cha
     plugin_string_t to_view = th_view(to), reason_view = th_view(reason), result;
     failure_t failure;
     if (!toolhost_plugin_user_change_mode(&to_view, &reason_view, &result, &failure)) {
-        return fail(call, TH_FAILED, failure);
+        return refused(call, &failure);
     }
     *mode = take(call, result);
     return true;
@@ -170,7 +194,7 @@ bool th_request_permissions(th_call *call, const char *request, const char **gra
     plugin_string_t argument = th_view(request), result;
     failure_t failure;
     if (!toolhost_plugin_user_request_permissions(&argument, &result, &failure)) {
-        return fail(call, TH_FAILED, failure);
+        return refused(call, &failure);
     }
     *granted = take(call, result);
     return true;
@@ -186,7 +210,7 @@ bool th_agents(th_call *call, toolhost_plugin_agents_list_agent_t *agents) {
 bool th_run_agent(th_call *call, const char *task, const char **result) {
     plugin_string_t argument = th_view(task), text;
     failure_t failure;
-    if (!toolhost_plugin_agents_run(&argument, &text, &failure)) return fail(call, TH_FAILED, failure);
+    if (!toolhost_plugin_agents_run(&argument, &text, &failure)) return refused(call, &failure);
     *result = take(call, text);
     return true;
 }
@@ -222,7 +246,7 @@ bool th_wait_tool(th_call *call, const char *id, uint32_t wait_ms, bool *ended, 
     toolhost_plugin_tools_option_result_outcome_tool_error_t result = {0};
     failure_t failure;
     *ended = false;
-    if (!toolhost_plugin_tools_wait(&id_view, wait_ms, &result, &failure)) return fail(call, TH_FAILED, failure);
+    if (!toolhost_plugin_tools_wait(&id_view, wait_ms, &result, &failure)) return refused(call, &failure);
     *ended = result.is_some;
     if (!result.is_some) return true;
     if (result.val.is_err) return fail_with(call, result.val.val.err);
@@ -242,7 +266,7 @@ bool th_resources(th_call *call, const char *server, const char **json) {
     plugin_string_t server_view = th_view(server ? server : ""), result;
     failure_t failure;
     if (!toolhost_plugin_resources_resources(server ? &server_view : NULL, &result, &failure)) {
-        return fail(call, TH_FAILED, failure);
+        return refused(call, &failure);
     }
     *json = take(call, result);
     return true;

@@ -4,8 +4,8 @@
  * toolhost_services.c too, for the world `toolhost:plugin/plugin-with-services` or `toolhost:sdk/complete`.
  *
  * Each function returns false with the failure of the call set, for `if (!th_recall(…)) return false;`. A tool that goes on
- * anyway reads th_code(call). Returned text is freed with the call. Records are those of the bindings; free them with the
- * `_free` function of their type, or leave them to the end of the instance, which serves one call. */
+ * anyway reads th_code(call) and th_message(call). Returned text is freed with the call. Records are those of the bindings;
+ * free them with the `_free` function of their type, or leave them to the end of the instance, which serves one call. */
 #ifndef TOOLHOST_SERVICES_H
 #define TOOLHOST_SERVICES_H
 

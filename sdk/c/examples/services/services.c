@@ -24,20 +24,22 @@ static bool host(th_call *call) {
 }
 
 static bool session(th_call *call) {
-    const char *recalled, *forgotten;
+    const char *recalled, *forgotten, *repaired;
     toolhost_plugin_session_file_observation_t seen;
     bool found, unseen;
     char digest[65] = {0};
     memset(digest, '0', 64);
     if (!th_remember(call, "sent", "{\"letters\":1}") || !th_recall(call, "sent", &recalled) ||
         !th_forget(call, "sent") || !th_recall(call, "sent", &forgotten) ||
+        /* A byte that is not UTF-8 becomes U+FFFD. */
+        !th_remember(call, "\xFF", th_quote(call, "\xFF")) || !th_recall(call, "\xEF\xBF\xBD", &repaired) ||
         !th_record_observation(call, "/workspace/a.txt", digest, 1, 2) ||
         !th_last_observation(call, "/workspace/a.txt", &found, &seen) || !found) {
         return false;
     }
-    th_structured(call, "{\"recalled\":%s,\"forgotten\":%s,\"unseen\":null,"
+    th_structured(call, "{\"recalled\":%s,\"forgotten\":%s,\"repaired\":%s,\"unseen\":null,"
                         "\"seen\":{\"path\":\"%.*s\",\"sha256\":\"%.*s\",\"lines\":[%u,%u]}}",
-                  recalled, forgotten ? forgotten : "null", TEXT(seen.path), TEXT(seen.sha256),
+                  recalled, forgotten ? forgotten : "null", repaired, TEXT(seen.path), TEXT(seen.sha256),
                   (unsigned)seen.lines.val.f0, (unsigned)seen.lines.val.f1);
     return th_last_observation(call, "/workspace/b.txt", &unseen, &seen) && !unseen;
 }
@@ -133,7 +135,9 @@ static bool background(th_call *call) {
     id = kept(call, endless.id);
     if (!th_wait_tool(call, id, 0, &waiting, &none) || waiting || !th_stop_tool(call, id, &stopped)) return false;
     while (!gone) {
-        if (th_wait_tool(call, id, 1000, &gone, &none) && gone) return false;
+        bool waited = th_wait_tool(call, id, 1000, &gone, &none);
+        /* A stopped call has ended with an error. Without an end, the wait itself has failed. */
+        if (waited == gone) return false;
     }
     return th_structured(call, "{\"tool\":\"%.*s\",\"text\":\"%.*s\",\"listed\":%s,\"waiting\":null,\"stopped\":%s,"
                                "\"code\":\"%s\"}",
@@ -153,12 +157,24 @@ static bool resources(th_call *call) {
                          TEXT(parts.ptr->text.val), absent);
 }
 
+static bool denied(th_call *call) {
+    const th_program ls = {.program = "ls"};
+    toolhost_plugin_process_run_output_t none;
+    return th_run_program(call, &ls, &none);
+}
+
+static bool absent(th_call *call) {
+    toolhost_plugin_resources_list_part_t none;
+    return th_read_resource(call, "note://absent", NULL, &none);
+}
+
 static const struct {
     const char *name;
     bool (*run)(th_call *call);
 } parts[] = {
     {"host", host}, {"session", session}, {"run", run}, {"start", start}, {"write", write_input}, {"jobs", jobs},
     {"user", user}, {"agents", agents}, {"tools", tools}, {"background", background}, {"resources", resources},
+    {"denied", denied}, {"absent", absent},
 };
 
 static bool run_part(th_call *call) {
@@ -177,6 +193,11 @@ static bool echo(th_call *call) {
     return th_text(call, "%s", text);
 }
 
+/* th_location is for another function, so it ends the instance. */
+static bool validate(th_call *call) {
+    return strcmp(th_string(call, "text"), "unchecked") != 0 || th_location(call, "a.txt", false);
+}
+
 static bool before(th_call *call) {
     const char *command = th_string(call, "command"), *text = th_string(call, "text");
     const toolhost_plugin_types_request_t *request = th_request(call);
@@ -192,6 +213,7 @@ static bool before(th_call *call) {
         th_meta(call, "{\"risk\":\"high\"}");
         return th_ask(call, "the text is risky (%s)", th_unquote(call, effect));
     }
+    if (strcmp(text, "invalid") == 0) return th_block(call, "text", "no decision", NULL);
     return strcmp(text, "typo") != 0 || th_change_input(call, "{\"text\":\"type\"}");
 }
 
@@ -201,6 +223,7 @@ static bool after(th_call *call, const toolhost_plugin_types_outcome_t *outcome)
     if (is(text, "secret")) {
         return th_text(call, "[removed]") && th_summary(call, "one word") && th_meta(call, "{\"removed\":1}");
     }
+    if (is(text, "lost")) return th_deny(call, "no decision after a call");
     if (is(text, "other")) {
         return th_text(call, "another outcome") && th_structured(call, "{\"replaced\":true}") && th_replace(call);
     }
@@ -230,6 +253,7 @@ static const th_tool echo_c = {
     .input_schema = "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"text\"],\"properties\":{"
                     "\"text\":{\"type\":\"string\",\"description\":\"The text.\"}}}",
     .run = echo,
+    .validate = validate,
     .read_only = TH_YES,
     .pure = TH_YES,
     .can_background = true,
