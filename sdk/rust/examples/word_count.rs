@@ -16,13 +16,16 @@ fn word_count_rs(
     /// The text, for example `to be or not to be`.
     text: String,
 ) -> Result<Outcome> {
-    cx.info("counting words");
-    cx.progress("counting");
-    cx.check()?;
     if text.is_empty() {
         return Err(Error::invalid_input("the text is empty").code("empty_text"));
     }
+    cx.check()?;
+    cx.info(&format!(
+        "counting within {} ms",
+        cx.remaining().as_millis()
+    ));
     let words = u32::try_from(text.split_whitespace().count()).unwrap_or(u32::MAX);
+    cx.progress_with("counted", 1.0, 1.0);
     Ok(Outcome::text(format!("{words} words")).structured(&Count { words }))
 }
 

@@ -77,6 +77,12 @@ impl Context {
         self.backend.progress(None, Some(done), Some(total));
     }
 
+    /// [`progress`](Self::progress) and [`progress_of`](Self::progress_of) in one report.
+    pub fn progress_with(&self, message: &str, done: f64, total: f64) {
+        self.backend
+            .progress(Some(message), Some(done), Some(total));
+    }
+
     /// Writes a line to the host's log.
     pub fn log(&self, level: Level, message: &str) {
         self.backend.log(level, message);

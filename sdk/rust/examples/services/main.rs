@@ -61,6 +61,17 @@ fn services_rs(
             Ok(json!({"visible": visible, "text": text(&outcome), "refused": refused}))
         }
         "background" => background(cx),
+        "denied" => {
+            cx.run_program(&Command {
+                program: "ls".to_owned(),
+                ..Command::default()
+            })?;
+            Ok(json!({}))
+        }
+        "absent" => {
+            cx.read_resource("note://absent", None)?;
+            Ok(json!({}))
+        }
         "resources" => {
             let list = cx.resources(None)?;
             let (uri, server) = (&list[0]["uri"], &list[0]["server"]);
@@ -76,10 +87,14 @@ fn session(cx: &Context) -> Result<Value> {
     cx.remember("sent", &json!({"letters": 1}))?;
     let recalled: Option<Value> = cx.recall("sent")?;
     cx.forget("sent")?;
+    // The other SDKs replace what is not UTF-8.
+    cx.remember("\u{fffd}", &"\u{fffd}")?;
+    let repaired: Option<String> = cx.recall("\u{fffd}")?;
     cx.record_observation("/workspace/a.txt", &"0".repeat(64), Some((1, 2)))?;
     Ok(json!({
         "recalled": recalled,
         "forgotten": cx.recall::<Value>("sent")?,
+        "repaired": repaired,
         "seen": cx.last_observation("/workspace/a.txt")?,
         "unseen": cx.last_observation("/workspace/b.txt")?,
     }))
@@ -195,6 +210,8 @@ fn before(_: &Context, call: &HookCall) -> Before {
             Before::ask(reason).meta(json!({"risk": "high"}))
         }
         Some("typo") => Before::proceed().with_input(json!({"text": "type"})),
+        // In the other SDKs, the hook returns a value that is no decision.
+        Some("invalid") => panic!("the hook has no decision"),
         _ => Before::proceed(),
     }
 }
@@ -211,6 +228,7 @@ fn after(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
             meta: Some(json!({"removed": 1})),
             ..toolhost_sdk::Patch::default()
         }),
+        Some("lost") => panic!("the hook has no decision"),
         Some("other") => {
             let other = Outcome::text("another outcome").structured(&json!({"replaced": true}));
             After::replace(other)

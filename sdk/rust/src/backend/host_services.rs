@@ -188,7 +188,11 @@ impl From<&Command> for process::Command {
             timeout_ms: command.timeout_ms,
             inactivity_timeout_ms: command.inactivity_timeout_ms,
             tty: command.tty,
-            label: command.label.clone(),
+            label: if command.label.is_empty() {
+                command.program.clone()
+            } else {
+                command.label.clone()
+            },
         }
     }
 }

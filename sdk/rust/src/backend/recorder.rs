@@ -190,6 +190,7 @@ mod tests {
         let cx = Context::test();
         cx.progress("reading");
         cx.progress_of(1.0, 4.0);
+        cx.progress_with("half", 2.0, 4.0);
         cx.info("hello");
         cx.log(Level::Trace, "details");
         cx.output("stdout", "text");
@@ -202,6 +203,7 @@ mod tests {
             (recorded.progress[1].done, recorded.progress[1].total),
             (Some(1.0), Some(4.0))
         );
+        assert_eq!(recorded.progress[2], "half");
         assert_eq!(
             recorded.logs,
             [

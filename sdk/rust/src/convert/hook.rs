@@ -112,7 +112,7 @@ impl From<wit::Failure> for Error {
     }
 }
 
-/// Errors of host services have a code and no kind.
+/// The kind of an error of a host service, which has only a code. The table is the same in all SDKs: docs/errors.md.
 fn kind_of(code: &str) -> ErrorKind {
     match code {
         "service_not_granted"

@@ -18,13 +18,14 @@ pub struct Command {
     pub inactivity_timeout_ms: Option<u32>,
     /// Use a terminal instead of pipes.
     pub tty: bool,
-    /// Label in lists.
+    /// Label in lists; by default the program.
     pub label: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExitStatus {
-    /// `exited` (code), `signalled` (signal), `timed-out`, `idle-timeout`, `cancelled` or `killed`.
+    /// `exited` (code), `signalled` (signal), `timed-out`, `idle-timeout`, `output-limit`, `process-limit`, `cancelled`,
+    /// `killed` or `backgrounded`.
     pub kind: String,
     pub code: Option<i32>,
     pub signal: Option<String>,
