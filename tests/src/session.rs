@@ -37,12 +37,14 @@ impl Session {
     }
 
     pub fn say(&mut self, line: &Value) {
-        writeln!(self.input, "{line}").expect("the host listens");
+        writeln!(self.input, "{line}").expect("the host reads its input");
     }
 
     pub fn receive(&mut self) -> Value {
         let mut line = String::new();
-        self.output.read_line(&mut line).expect("the host speaks");
+        self.output
+            .read_line(&mut line)
+            .expect("the host writes its output");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 

@@ -1,10 +1,10 @@
-//! One small tool in each language, and one for all services and hooks, through the real program. A language whose toolchain is not here is skipped, and
-//! the reason is printed; one that should be here and is not fails.
+//! A small tool in each language, and a tool in each language of an SDK that uses all services and hooks. A language without
+//! a toolchain is skipped, with the reason on stderr; one that `TOOLHOST_REQUIRE_SAMPLES` names fails instead.
 
 #[path = "languages/services.rs"]
 mod services;
 
-use std::fs;
+use std::{env, fs};
 
 use e2e::terminal::Terminal;
 use e2e::{CommandResult, host, run, target};
@@ -16,6 +16,12 @@ use self::services::Sample;
 fn sample(language: &str, component: &str) -> Option<String> {
     let samples = target().join("samples");
     if let Ok(reason) = fs::read_to_string(samples.join(format!("{language}.skipped"))) {
+        let required = env::var("TOOLHOST_REQUIRE_SAMPLES").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == language),
+            "the {language} sample was not built: {}",
+            reason.trim()
+        );
         // Bypasses the output capture of the test harness, so that a skipped test is visible.
         use std::io::Write as _;
         let _ = writeln!(
@@ -43,7 +49,8 @@ fn call(plugin: &str, tool: &str, input: &Value, flags: &[&str]) -> (Value, Comm
     (report, ended)
 }
 
-fn check(language: &str, tool: &str) {
+/// `reports` are beginnings of the lines with which the call reports its progress.
+fn check(language: &str, tool: &str, reports: &[&str]) {
     let Some(plugin) = sample(language, language) else {
         return;
     };
@@ -58,11 +65,20 @@ fn check(language: &str, tool: &str) {
     );
     assert_eq!(report["outcome"]["content"][0]["text"], "6 words");
     assert_eq!(ended.code, Some(0));
-    assert!(
-        ended.stderr.contains("count"),
-        "neither log nor progress arrived: {}",
-        ended.stderr
-    );
+    for report in reports {
+        let mut lines = ended.stderr.lines();
+        assert!(
+            lines.any(|line| line.starts_with(report)),
+            "{report}: {}",
+            ended.stderr
+        );
+    }
+    for line in ended.stderr.lines() {
+        if let Some(remaining) = line.strip_prefix(REMAINING) {
+            let remaining = remaining.strip_suffix(" ms").unwrap_or(remaining);
+            assert!(remaining.parse::<u32>().is_ok_and(|ms| ms > 0), "{line}");
+        }
+    }
 
     let (report, ended) = call(&json!({"text": ""}));
     assert_eq!(report["error"]["class"], "invalid_tool_params", "{report}");
@@ -75,6 +91,13 @@ fn check(language: &str, tool: &str) {
             .is_some_and(|text| text.contains("text")),
         "{report}"
     );
+}
+
+/// The log message of a tool that uses all functions of the interface `host`, up to the remaining time.
+const REMAINING: &str = "info counting within ";
+
+fn check_sdk(language: &str, tool: &str) {
+    check(language, tool, &[REMAINING, "progress 1/1 counted"]);
 }
 
 /// A tool with all functions of the interface `preview`.
@@ -152,38 +175,43 @@ fn check_hooks(language: &str, suffix: &'static str) {
 
 #[test]
 fn a_tool_in_rust() {
-    check("rust", "word_count_rs");
+    check_sdk("rust", "word_count_rs");
 }
 
 #[test]
 fn a_tool_in_python() {
-    check("python", "word_count_py");
+    check_sdk("python", "word_count_py");
 }
 
 #[test]
 fn a_tool_in_javascript() {
-    check("javascript", "word_count_js");
+    check_sdk("javascript", "word_count_js");
 }
 
 #[test]
 fn a_tool_in_c() {
-    check("c", "word_count_c");
+    check_sdk("c", "word_count_c");
 }
 
 #[test]
 fn a_tool_in_assemblyscript() {
-    check("assemblyscript", "word_count_as");
+    check(
+        "assemblyscript",
+        "word_count_as",
+        &["info counting words", "progress counting"],
+    );
 }
 
 #[test]
 fn a_tool_in_go() {
-    check("plugin-go", "word_count_go");
+    check("plugin-go", "word_count_go", &["progress counting"]);
 }
 
 #[test]
 fn a_tool_in_python_describes_its_calls() {
     if let Some(sample) = services_sample("python", "py") {
         check_previews(&sample.plugin(), "postcard_py");
+        sample.check_validation("internal_error");
     }
 }
 
@@ -191,6 +219,7 @@ fn a_tool_in_python_describes_its_calls() {
 fn a_tool_in_javascript_describes_its_calls() {
     if let Some(sample) = services_sample("javascript", "js") {
         check_previews(&sample.plugin(), "postcard_js");
+        sample.check_validation("internal_error");
     }
 }
 
@@ -198,6 +227,9 @@ fn a_tool_in_javascript_describes_its_calls() {
 fn a_tool_in_c_describes_its_calls() {
     if let Some(plugin) = sample("c", "c-previews") {
         check_previews(&plugin, "postcard_c");
+    }
+    if let Some(sample) = services_sample("c", "c") {
+        sample.check_validation("validation_failed");
     }
 }
 

@@ -47,6 +47,17 @@ pub fn build(job: &Job) -> Result<()> {
     Ok(())
 }
 
+/// Prints the samples that were skipped, so that passed tests are not taken for tested languages.
+pub fn report_skipped(job: &Job) -> Result<()> {
+    for language in languages(job)? {
+        let skipped = job.target.join(format!("samples/{language}.skipped"));
+        if let Ok(reason) = fs::read_to_string(skipped) {
+            shell::note(&format!("skipped {language}: {}", reason.trim()));
+        }
+    }
+    Ok(())
+}
+
 fn build_one(job: &Job, folder: &Path, script: &Path) -> Result<()> {
     let language = name(script);
     let component = folder.join(format!("{language}.wasm"));

@@ -111,6 +111,7 @@ impl Sample {
             json!({
                 "recalled": {"letters": 1},
                 "forgotten": null,
+                "repaired": "\u{fffd}",
                 "seen": {"path": "/workspace/a.txt", "sha256": "0".repeat(64), "lines": [1, 2]},
                 "unseen": null,
             }),
@@ -146,6 +147,7 @@ impl Sample {
             &[],
             json!({"uri": "note://1", "server": "notes", "text": "a note", "absent": "mcp_resource_not_found"}),
         );
+        self.check_refusals(&mut session);
         self.check_jobs(&mut session);
         let answers = [json!({"replies": ["b"]}), json!({"replies": [true]})];
         let value = self.part(&mut session, "user", &none, &answers);
@@ -155,6 +157,23 @@ impl Sample {
         );
         assert_eq!(session.end().code, Some(0));
         self.check_events();
+    }
+
+    /// Errors of services that the tool passes on. Each SDK derives the class from the code.
+    fn check_refusals(&self, session: &mut Session) {
+        let tool = format!("services_{}", self.suffix);
+        for (part, class, code) in [
+            ("denied", "permission_denied", "program_not_allowed"),
+            ("absent", "not_found", "mcp_resource_not_found"),
+        ] {
+            let (report, _) = session.call(&tool, &json!({ "part": part }), &[]);
+            let error = &report["error"];
+            assert_eq!(
+                (&error["class"], &error["code"]),
+                (&json!(class), &json!(code)),
+                "{report}"
+            );
+        }
     }
 
     fn check_jobs(&self, session: &mut Session) {
@@ -202,14 +221,24 @@ impl Sample {
         assert_eq!(text, "an answer", "{report}");
     }
 
+    /// The report of a call of the tool that the hooks guard.
+    fn echo(&self, text: &str, flags: &[&str]) -> Value {
+        let tool = format!("echo_{}", self.suffix);
+        let input = json!({ "text": text }).to_string();
+        let mut command = self.command(&["call", &tool, &input, "--json"]);
+        let output = command.args(flags).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    }
+
+    /// A `validate` that neither succeeds nor fails refuses the call, with this code.
+    pub fn check_validation(&self, code: &str) {
+        let refused = self.echo("unchecked", &[]);
+        assert_eq!(refused["error"]["code"], code, "{refused}");
+    }
+
     pub fn check_hooks(&self) {
         let tool = format!("echo_{}", self.suffix);
-        let call = |text: &str, flags: &[&str]| -> Value {
-            let input = json!({ "text": text }).to_string();
-            let mut command = self.command(&["call", &tool, &input, "--json"]);
-            let output = command.args(flags).output().unwrap();
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
-        };
+        let call = |text: &str, flags: &[&str]| self.echo(text, flags);
         let content = |report: &Value| report["outcome"]["content"][0]["text"].clone();
 
         let kept = call("hello", &[]);
@@ -218,6 +247,11 @@ impl Sample {
         assert_eq!(content(&changed), "type", "{changed}");
         let denied = call("forbidden", &[]);
         assert_eq!(content(&denied), format!("{tool} refuses it"), "{denied}");
+        let invalid = call("invalid", &[]);
+        assert_eq!(invalid["error"]["code"], "hook_denied", "{invalid}");
+        let lost = call("lost", &[]);
+        assert_eq!(lost["outcome"]["error"]["code"], "hook_failed", "{lost}");
+        assert_eq!(lost["outcome"]["content"], json!([]), "{lost}");
         let asked = call("risky", &["--allow-tool", "*"]);
         let message = asked["error"]["message"].as_str().unwrap();
         assert!(message.contains("the text is risky (pure)"), "{asked}");
