@@ -1,4 +1,4 @@
-// Just enough JSON for a tool: the text of a member of an object that the host has validated.
+// Reads a string member of a JSON object that the host has validated.
 
 const QUOTE: i32 = 0x22;
 const BACKSLASH: i32 = 0x5c;
