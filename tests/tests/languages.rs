@@ -1,9 +1,10 @@
-//! A small tool in each language, and a tool in each language of an SDK that uses all services and hooks. A language without
-//! a toolchain is skipped, with the reason on stderr; one that `TOOLHOST_REQUIRE_SAMPLES` names fails instead.
+//! A small tool in each language, and a tool in each language of an SDK that uses all services and hooks. A language
+//! without a toolchain is skipped, with the reason on stderr; one that `TOOLHOST_REQUIRE_SAMPLES` names fails instead.
 
 #[path = "languages/services.rs"]
 mod services;
 
+use std::io::Write as _;
 use std::{env, fs};
 
 use e2e::terminal::Terminal;
@@ -23,7 +24,6 @@ fn sample(language: &str, component: &str) -> Option<String> {
             reason.trim()
         );
         // Bypasses the output capture of the test harness, so that a skipped test is visible.
-        use std::io::Write as _;
         let _ = writeln!(
             std::io::stderr(),
             "skipped: the {language} sample was not built: {}",

@@ -18,8 +18,6 @@ use toolhost_runtime::bench::DirectCaller;
 use toolhost_runtime::{Plugin, PluginGrants};
 use toolhost_store::Store;
 
-use e2e::target;
-
 use super::memory::peak;
 use super::{Row, median, plugin_file, row, runtime};
 

@@ -128,9 +128,9 @@ fn transitions_match_the_table() {
         outcome_changed: executing→executing
         backgrounded: executing→executing
         completed: executing→completed
-        supplied: validating→completed
+        supplied: validating→completed approved→completed
         failed: validating→failed scheduled→failed executing→failed
-        denied: validating→denied awaiting_approval→denied executing→denied
+        denied: validating→denied awaiting_approval→denied approved→denied executing→denied
         cancelled: pending→cancelled validating→cancelled awaiting_approval→cancelled approved→cancelled scheduled→cancelled executing→cancelled
         sealed: pending→sealed validating→sealed awaiting_approval→sealed approved→sealed scheduled→sealed executing→sealed
     "#]]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::path_pattern::{PathPattern, PathRef, strip_dir};
-use super::{AccessClass, Decision, Inner, Policy, PolicyRequest};
+use super::{AccessClass, Decision, Inner, Policy, PolicyRequest, Rule};
 
 /// Maximum number of rules reported for a call.
 const MAX_REPORTED_RULES: usize = 4;
@@ -152,16 +152,27 @@ impl GuardLayer {
             })
         };
         let matched = self.forms.iter().filter(|(at, form)| fits(*at, *form));
-        let winner = self
-            .policy
-            .deciding_rule(matched.map(|(at, _)| *at).collect())?;
-        let rule = &rules[winner];
-        let is_answered = self.answered.iter().any(|answered| {
+        let matched: Vec<usize> = matched.map(|(at, _)| *at).collect();
+        let winner = self.policy.deciding_rule(matched.clone())?;
+        let denying = match rules[winner].decision {
+            Decision::Allow => None,
+            Decision::Deny => Some(winner),
+            // Of equal rules that ask, each has to be answered.
+            Decision::Ask => matched.into_iter().find(|at| {
+                let is_equal = |key: fn(&Rule) -> _| key(&rules[*at]) == key(&rules[winner]);
+                is_equal(|rule| (rule.decision, rule.tier, rule.priority))
+                    && !self.is_answered(*at, &path_ref)
+            }),
+        };
+        denying.map(|at| rules[at].label())
+    }
+
+    fn is_answered(&self, rule: usize, path_ref: &PathRef) -> bool {
+        self.answered.iter().any(|answered| {
             let mut paths = answered.paths.iter();
-            answered.at == winner
+            answered.at == rule
                 && (answered.all_paths || paths.any(|named| path_ref.is_below(named)))
-        });
-        (rule.decision != Decision::Allow && !is_answered).then(|| rule.label())
+        })
     }
 
     fn denied_paths(&self) -> Vec<DeniedPath> {

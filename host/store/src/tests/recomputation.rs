@@ -166,7 +166,7 @@ fn steps(row: &Row) -> Option<(Vec<Step>, Vec<Hash>)> {
     };
     let first = seq.checked_sub(i64::try_from(earlier.len()).ok()?)?;
     let mut steps = Vec::new();
-    for (number, (at_ms, state, kind, note)) in (first..).zip(earlier) {
+    for (number, (at_ms, state, kind, note)) in (first..=i64::MAX).zip(earlier) {
         steps.push(Step {
             seq: number,
             at_ms,

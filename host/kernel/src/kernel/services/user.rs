@@ -202,7 +202,7 @@ impl CallServices {
         let kernel = self.kernel()?;
         if kernel.policy().approves_only_once() {
             return Err(Failure::new(
-                "user_denied",
+                "policy_violation",
                 "this host approves each call separately (`disable_always_allow`)",
             ));
         }

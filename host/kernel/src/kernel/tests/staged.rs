@@ -112,7 +112,7 @@ async fn a_failed_run_whose_reads_were_approved_is_a_failure() {
         };
         let world = holding(setup);
         let report = world.call("c", "write", json!({"do": "trap"})).await;
-        assert!(shown(&report).starts_with("Crashed"), "{}", shown(&report));
+        assert!(shown(&report).starts_with("Trapped"), "{}", shown(&report));
         assert_eq!(world.stage.questions.lock().unwrap().len(), 1);
         world.event_log().await;
         let (last, _) = world.transitions("c").pop().unwrap();

@@ -183,8 +183,8 @@ async fn a_deny_rule_takes_precedence_over_edits_of_the_user() {
     let report = running.await.unwrap();
     expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `Edit(b)` forbids `write`
-        c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.DENIED
-          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.event_log().await));
+        c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, CALL.DENIED
+          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.event_log().await));
     assert!(world.stage.real.lock().unwrap().is_empty());
 }
 
