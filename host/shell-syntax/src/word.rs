@@ -401,6 +401,8 @@ impl Parser<'_> {
                     inner.push(escaped);
                     self.at += 1;
                 }
+                // Shells join the lines before they read the quotes inside.
+                ('\\', Some('\n')) => self.at += 1,
                 (c, _) => {
                     self.check_quoted(c)?;
                     inner.push(c);

@@ -12,6 +12,7 @@ fn substitutions_are_parsed_as_commands() {
             echo `a \`b\``
             echo "`a`"
             echo "`a \"b\"`"
+            echo `a 'b\⏎'`
             echo $(a; b | c)
             echo $(a # c⏎)
             echo $(case x in x) a;; esac)
@@ -47,6 +48,8 @@ fn substitutions_are_parsed_as_commands() {
                 echo «"`a`"» | (`…`) a
             echo "`a \"b\"`"
                 ? an escaped quote inside backquotes inside quotes
+            echo `a 'b\⏎'`
+                echo «`a 'b\\n'`» | (`…`) a b
             echo $(a; b | c)
                 echo «$(a; b | c)» | ($(…)) a | ($(…)) b | ($(…)) c
             echo $(a # c⏎)
