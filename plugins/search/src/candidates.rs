@@ -1,16 +1,18 @@
 //! Search for candidate positions of patterns with several literal prefixes, such as `alpha|beta` or case-insensitive
-//! words.
+//! words, or with literals after a prefix that is not literal, such as `[a-z]+_error`.
 //!
 //! For a single prefix the regex engine does this itself. For several it uses vector instructions that it supports only
 //! on x86 and ARM; in the sandbox it falls back to scanning byte by byte. The loops here are written so that the
 //! compiler vectorizes them for any target.
 
-use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::{Extractor, Literal, Seq};
+use regex_syntax::hir::{Hir, HirKind};
 
 /// With more prefixes the regex engine is as fast.
 const MOST: usize = 8;
 const LONGEST: usize = 8;
+/// Shorter literals within a pattern are on too many lines.
+const SHORTEST_INNER: usize = 3;
 /// Bytes tested together.
 const BLOCK: usize = 64;
 /// Difference between lower and upper case in ASCII.
@@ -18,7 +20,7 @@ const CASE: u8 = 0x20;
 /// Frequent characters of text, most frequent first; tests on other bytes are more selective.
 const FREQUENT: &[u8] = b" etaonisrlcdupmfh_gb.,;:()\"v";
 
-/// The literal prefixes of a pattern's matches.
+/// Literals of which each match contains one: at its start, or somewhere within it.
 pub struct Candidates {
     needles: Vec<Needle>,
     /// The largest offset of a tested byte.
@@ -46,15 +48,42 @@ impl Byte {
 }
 
 impl Candidates {
-    /// `None` if the regex engine alone is as fast.
+    /// For patterns whose matches lie within a line. `None` if the regex engine alone is as fast.
     pub fn of(hir: &Hir) -> Option<Self> {
         let beginnings = Extractor::new().extract(hir);
-        if beginnings.len().is_none_or(|count| count < 2) {
+        let is_several = beginnings.len().is_some_and(|count| count > 1);
+        let prefixes = is_several.then(|| Self::of_longest(&beginnings, 2));
+        prefixes.flatten().or_else(|| {
+            // The engine looks for a single prefix.
+            let shortest = beginnings.min_literal_len();
+            let has_prefix = shortest.is_some_and(|shortest| shortest >= SHORTEST_INNER);
+            if has_prefix { None } else { Self::inner(hir) }
+        })
+    }
+
+    /// The best literals after the start: those of which the shortest is longest.
+    fn inner(hir: &Hir) -> Option<Self> {
+        let HirKind::Concat(parts) = hir.kind() else {
+            return None;
+        };
+        let rests = (1..parts.len()).map(|from| Hir::concat(parts[from..].to_vec()));
+        let literals = rests.map(|rest| Extractor::new().extract(&rest));
+        literals
+            .filter_map(|literals| Self::of_longest(&literals, SHORTEST_INNER))
+            .max_by_key(|candidates| {
+                let lengths = candidates.needles.iter().map(|needle| needle.bytes.len());
+                lengths.min()
+            })
+    }
+
+    /// The longest beginnings of the literals that are few enough.
+    fn of_longest(literals: &Seq, shortest: usize) -> Option<Self> {
+        if literals.min_literal_len()? < shortest {
             return None;
         }
-        (2..=LONGEST)
+        (shortest..=LONGEST)
             .rev()
-            .find_map(|length| Self::of_length(&beginnings, length))
+            .find_map(|length| Self::of_length(literals, length))
     }
 
     fn of_length(beginnings: &Seq, length: usize) -> Option<Self> {
@@ -218,7 +247,9 @@ mod tests {
     #[test]
     fn one_beginning_is_left_to_the_engine() {
         check("alpha", "", expect!["left to the engine"]);
-        check(r"\w+alpha", "", expect!["left to the engine"]);
+        check(r"alpha\w+beta", "", expect!["left to the engine"]);
+        check(r"\w+al", "", expect!["left to the engine"]);
+        check(r"\w+(alpha)?", "", expect!["left to the engine"]);
         check("a|b", "", expect!["left to the engine"]);
         check("alpha|", "", expect!["left to the engine"]);
     }
@@ -227,6 +258,15 @@ mod tests {
     fn several_beginnings() {
         check("alpha|beta", "alpha beta Alpha alp", expect!["[0, 6]"]);
         check("fo+|ba[rz]", "foo ba baz fo", expect!["[0, 7, 11]"]);
+    }
+
+    #[test]
+    fn literals_within() {
+        check(r"[a-z]+zqx\w*", "zqx zq azqxb", expect!["[0, 8]"]);
+        check(r"(?i)\w+_error", "my_Error _err", expect!["[2]"]);
+        check(r"\w+(get|set)_\w+alphabet", "get_ alphabet", expect!["[5]"]);
+        check(r"a\s+foo", "a foo", expect!["[2]"]);
+        check(r"\w+alpha|\w+beta", "alpha beta", expect!["[0, 6]"]);
     }
 
     #[test]
