@@ -37,7 +37,9 @@ impl<'a> DirectCaller<'a> {
 
     /// Makes a new instance and calls the tool once.
     pub async fn call(&self) -> Result<(), String> {
-        let pre = self.plugin.loaded().pre().ok_or("it has no tools")?;
+        let code = self.plugin.loaded().code().await;
+        let code = code.map_err(|error| error.to_string())?;
+        let pre = code.tools().map_err(|error| error.to_string())?;
         let never = Arc::new(Deadline::after(Duration::from_secs(3_600), None));
         let state = State::new(
             &Limits::default(),

@@ -1,8 +1,8 @@
-//! On-disk cache of compiled components.
+//! On-disk cache of compiled components and their descriptions.
 //!
-//! An entry is native code that runs in the host process. It is used only with a valid MAC over the component's
-//! digest, the engine's compatibility hash and the code; tools cannot read the key. Entries are read into memory
-//! and verified and deserialized there, because a mapped file could change after the check.
+//! A code entry is native code that runs in the host process. An entry is used only with a valid MAC over its kind, the
+//! component's digest, the engine's compatibility hash and the content; tools cannot read the key. Entries are read
+//! into memory and verified and deserialized there, because a mapped file could change after the check.
 
 use std::fs::DirBuilder;
 use std::hash::{Hash, Hasher};
@@ -18,8 +18,8 @@ use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW};
 use toolhost_contract::Digest;
 use wasmtime::Engine;
 
-const MAGIC: &[u8; 8] = b"THCACHE1";
-const MAC_LEN: usize = 32;
+const MAGIC: &[u8; 8] = b"THCACHE2";
+const HEADER_LEN: usize = MAGIC.len() + blake3::OUT_LEN;
 const MAX_ENTRY: u64 = 512 << 20;
 const MAX_TOTAL: u64 = 1 << 30;
 
@@ -29,6 +29,26 @@ pub struct CompileCache {
     dir: Dir,
     key: [u8; 32],
     compatibility: [u8; 32],
+}
+
+/// What an entry contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Machine code.
+    Code,
+    /// What a component says about itself, as JSON.
+    Description,
+}
+
+impl EntryKind {
+    const ALL: [Self; 2] = [Self::Code, Self::Description];
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Description => "tools",
+        }
+    }
 }
 
 impl CompileCache {
@@ -71,21 +91,21 @@ impl CompileCache {
         })
     }
 
-    /// Verified machine code, or `None`. Removes an invalid entry.
-    pub fn get(&self, digest: Digest) -> Option<Vec<u8>> {
-        let name = self.name(digest);
-        let entry = self.read(&name)?;
-        let code = self.verify(digest, &entry).map(<[u8]>::to_vec);
-        if code.is_none() {
-            let _ = self.dir.remove_file(&name);
-        } else {
-            self.renew(&name);
+    /// The verified content, or `None`. Removes an invalid entry.
+    pub fn get(&self, kind: EntryKind, digest: Digest) -> Option<Vec<u8>> {
+        let name = self.name(kind, digest);
+        let mut entry = self.read(&name)?;
+        if self.is_valid(kind, digest, &entry) {
+            self.renew(kind, digest);
+            entry.drain(..HEADER_LEN);
+            return Some(entry);
         }
-        code
+        let _ = self.dir.remove_file(&name);
+        None
     }
 
-    /// Updates the entry's timestamp, which records its last use. If that fails, the entry may be removed early.
-    fn renew(&self, name: &str) {
+    /// Updates the entry's timestamp, which records its last use. Returns whether there is an entry.
+    pub fn renew(&self, kind: EntryKind, digest: Digest) -> bool {
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: UTIME_NOW,
@@ -94,9 +114,12 @@ impl CompileCache {
             last_access: now,
             last_modification: now,
         };
-        if let Ok(file) = open(&self.dir, name) {
-            let _ = rustix::fs::futimens(&file, &times);
-        }
+        let Ok(file) = open(&self.dir, &self.name(kind, digest)) else {
+            return false;
+        };
+        // If it fails, the entry may be removed early.
+        let _ = rustix::fs::futimens(&file, &times);
+        true
     }
 
     fn read(&self, name: &str) -> Option<Vec<u8>> {
@@ -114,33 +137,32 @@ impl CompileCache {
         Some(entry)
     }
 
-    fn verify<'a>(&self, digest: Digest, entry: &'a [u8]) -> Option<&'a [u8]> {
-        let rest = entry.strip_prefix(MAGIC)?;
-        let (mac, code) = rest.split_at_checked(MAC_LEN)?;
+    fn is_valid(&self, kind: EntryKind, digest: Digest, entry: &[u8]) -> bool {
+        let Some((header, content)) = entry.split_at_checked(HEADER_LEN) else {
+            return false;
+        };
+        let (magic, mac) = header.split_at(MAGIC.len());
         // blake3's Hash compares in constant time.
-        (self.mac(digest, code) == blake3::Hash::from_bytes(mac.try_into().ok()?)).then_some(code)
+        magic == MAGIC
+            && blake3::Hash::from_slice(mac).is_ok_and(|mac| mac == self.mac(kind, digest, content))
     }
 
-    fn mac(&self, digest: Digest, code: &[u8]) -> blake3::Hash {
+    fn mac(&self, kind: EntryKind, digest: Digest, content: &[u8]) -> blake3::Hash {
         blake3::Hasher::new_keyed(&self.key)
+            .update(&[kind as u8])
             .update(&digest.0)
             .update(&self.compatibility)
-            .update(code)
+            .update(content)
             .finalize()
     }
 
-    /// Stores machine code. A failure is reported but not fatal: it only costs a compilation next time.
-    pub fn put(&self, digest: Digest, code: &[u8]) -> Result<(), String> {
+    /// Stores an entry. A failure is reported but not fatal: it only costs time at the next start.
+    pub fn put(&self, kind: EntryKind, digest: Digest, content: &[u8]) -> Result<(), String> {
         self.write(
-            &self.name(digest),
-            &[MAGIC, self.mac(digest, code).as_bytes(), code],
+            &self.name(kind, digest),
+            &[MAGIC, self.mac(kind, digest, content).as_bytes(), content],
         )
-        .map_err(|error| {
-            format!(
-                "cannot cache compiled code in {}: {error}",
-                self.path.display()
-            )
-        })?;
+        .map_err(|error| format!("cannot write to {}: {error}", self.path.display()))?;
         self.evict();
         Ok(())
     }
@@ -154,13 +176,14 @@ impl CompileCache {
         )
     }
 
-    fn name(&self, digest: Digest) -> String {
+    fn name(&self, kind: EntryKind, digest: Digest) -> String {
         let engine = blake3::Hash::from_bytes(self.compatibility).to_hex();
         let digest = digest.to_string();
         format!(
-            "{}-{}.code",
+            "{}-{}.{}",
             digest.trim_start_matches("sha256:"),
-            &engine[..16]
+            &engine[..16],
+            kind.extension()
         )
     }
 
@@ -174,7 +197,11 @@ impl CompileCache {
             .filter(|entry| {
                 Path::new(&entry.file_name())
                     .extension()
-                    .is_some_and(|extension| extension == "code")
+                    .is_some_and(|extension| {
+                        EntryKind::ALL
+                            .iter()
+                            .any(|kind| extension == kind.extension())
+                    })
             })
             .filter_map(|entry| {
                 let metadata = entry.metadata().ok()?;
@@ -291,8 +318,13 @@ mod tests {
     #[test]
     fn entries_survive_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        cache(dir.path()).put(DIGEST, b"code").unwrap();
-        assert_eq!(cache(dir.path()).get(DIGEST).as_deref(), Some(&b"code"[..]));
+        cache(dir.path())
+            .put(EntryKind::Code, DIGEST, b"code")
+            .unwrap();
+        assert_eq!(
+            cache(dir.path()).get(EntryKind::Code, DIGEST).as_deref(),
+            Some(&b"code"[..])
+        );
     }
 
     #[test]
@@ -312,22 +344,30 @@ mod tests {
         ];
         for alter in alterations {
             let dir = tempfile::tempdir().unwrap();
-            cache(dir.path()).put(DIGEST, b"code").unwrap();
+            cache(dir.path())
+                .put(EntryKind::Code, DIGEST, b"code")
+                .unwrap();
             let entry = only_entry(dir.path());
             fs::write(&entry, alter(fs::read(&entry).unwrap())).unwrap();
-            assert_eq!(cache(dir.path()).get(DIGEST), None);
+            assert_eq!(cache(dir.path()).get(EntryKind::Code, DIGEST), None);
             assert!(!entry.exists());
         }
         // A valid entry of one component under the name of another.
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(dir.path());
-        cache.put(DIGEST, b"code").unwrap();
+        cache.put(EntryKind::Code, DIGEST, b"code").unwrap();
         fs::rename(
             only_entry(dir.path()),
-            dir.path().join(cache.name(Digest([8; 32]))),
+            dir.path()
+                .join(cache.name(EntryKind::Code, Digest([8; 32]))),
         )
         .unwrap();
-        assert_eq!(cache.get(Digest([8; 32])), None);
+        assert_eq!(cache.get(EntryKind::Code, Digest([8; 32])), None);
+        // Code under the name of a description.
+        cache.put(EntryKind::Code, DIGEST, b"code").unwrap();
+        let description = dir.path().join(cache.name(EntryKind::Description, DIGEST));
+        fs::rename(only_entry(dir.path()), description).unwrap();
+        assert_eq!(cache.get(EntryKind::Description, DIGEST), None);
     }
 
     #[test]
@@ -338,9 +378,11 @@ mod tests {
             |key| fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap(),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            cache(dir.path()).put(DIGEST, b"code").unwrap();
+            cache(dir.path())
+                .put(EntryKind::Code, DIGEST, b"code")
+                .unwrap();
             damage(&dir.path().join("key"));
-            assert_eq!(cache(dir.path()).get(DIGEST), None);
+            assert_eq!(cache(dir.path()).get(EntryKind::Code, DIGEST), None);
         }
     }
 
@@ -361,7 +403,7 @@ mod tests {
     fn a_fifo_in_the_place_of_an_entry_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(dir.path());
-        let path = dir.path().join(cache.name(DIGEST));
+        let path = dir.path().join(cache.name(EntryKind::Code, DIGEST));
         rustix::fs::mknodat(
             rustix::fs::CWD,
             &path,
@@ -370,6 +412,6 @@ mod tests {
             0,
         )
         .unwrap();
-        assert_eq!(cache.get(DIGEST), None);
+        assert_eq!(cache.get(EntryKind::Code, DIGEST), None);
     }
 }

@@ -37,6 +37,8 @@ pub enum LoadError {
     Contract { path: PathBuf, reason: String },
     #[error("cannot compile {}: {reason}", path.display())]
     Compile { path: PathBuf, reason: String },
+    #[error("{} has changed since it was loaded; run `host plugins reload`", path.display())]
+    Changed { path: PathBuf },
     #[error("{} cannot describe its tools: {reason}", path.display())]
     Describe { path: PathBuf, reason: String },
 }

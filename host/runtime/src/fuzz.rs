@@ -1,5 +1,6 @@
 //! Fuzz targets for parsing components before they are compiled.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use toolhost_contract::Manifest;
@@ -14,8 +15,8 @@ fn fuzz_component_scan() {
         // The first eight bytes mark every input as a component.
         let component = [b"\0asm\x0d\0\x01\0", bytes].concat();
         for bytes in [bytes, &component] {
-            match scan::manifest(path, bytes) {
-                Ok(Some(text)) => drop(Manifest::parse("plugin.toml", text)),
+            match scan::manifest(path, &mut Cursor::new(bytes)) {
+                Ok(Some(text)) => drop(Manifest::parse("plugin.toml", &text)),
                 Ok(None) => {}
                 Err(error) => check_message(&error.to_string()),
             }

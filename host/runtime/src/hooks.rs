@@ -70,7 +70,7 @@ impl Plugin {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PreHookResponse, CallError>> {
         Box::pin(async move {
-            let pre = self.hook()?;
+            let pre = self.hook().await?;
             let request = self.request(call, HookPoint::Before);
             let verdict = instance::run(
                 pre.engine(),
@@ -95,7 +95,7 @@ impl Plugin {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PostHookResponse, CallError>> {
         Box::pin(async move {
-            let pre = self.hook()?;
+            let pre = self.hook().await?;
             let request = self.request(call, HookPoint::After);
             let outcome = hooks::outcome_to_wit(outcome, self.hook_limits().output)?;
             let revision = instance::run(
@@ -113,8 +113,8 @@ impl Plugin {
         })
     }
 
-    fn hook(&self) -> Result<&HookPre<State>, CallError> {
-        self.loaded().hooks().ok_or_else(|| {
+    async fn hook(&self) -> Result<&HookPre<State>, CallError> {
+        self.loaded().code().await?.hooks.as_ref().ok_or_else(|| {
             CallError::new(
                 ErrorClass::Unavailable,
                 format!("plugin `{}` has no hooks", self.name()),

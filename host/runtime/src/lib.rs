@@ -27,6 +27,7 @@ mod hooks;
 mod http;
 mod instance;
 mod limiter;
+mod linked_code;
 mod load;
 mod missing_grants;
 mod owners;

@@ -1,5 +1,8 @@
-//! Loads a plugin file: read, scan, compile or take from the cache, link, describe.
+//! Loads a plugin file: read, scan, compile, link, describe. What the cache contains is not repeated, and its code is
+//! read when it is first used.
 
+use std::borrow::Cow;
+use std::io::{Cursor, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,16 +14,17 @@ use toolhost_contract::{
 use toolhost_vfs::Scope;
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime::component::{Component, Linker};
 
 use crate::api::v0_1::hooks::HookPre;
 use crate::api::v0_1::preview::PreviewerPre;
-use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services};
+use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services, types};
 use crate::capabilities::CallCapabilities;
 use crate::compile::Compiler;
-use crate::compile_cache::CompileCache;
+use crate::compile_cache::{CompileCache, EntryKind};
 use crate::files::{Files, FilesView, HasFiles};
 use crate::instance::{self, CallEnvironment};
+use crate::linked_code::{Linked, LinkedCode};
 use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
@@ -114,51 +118,151 @@ impl Runtime {
 
     /// Loads a component and gets its tool descriptions. The component runs only without grants until this returns.
     pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
+        let environment = self.environment();
+        // Hashing takes a while, and the threads of the executor also answer clients.
+        let (runtime, file, known) = (self.clone(), path.to_owned(), Arc::clone(&environment));
+        let known = tokio::task::spawn_blocking(move || runtime.known(&file, &known)).await;
+        if let Some(loaded) = known.ok().transpose()?.flatten() {
+            return Ok(loaded);
+        }
         let bytes = read(path)?;
-        let manifest = manifest(path, &bytes)?;
+        let manifest_text = scan::manifest(path, &mut Cursor::new(&bytes))?;
+        let manifest = manifest(path, manifest_text.as_deref())?;
         let digest = Digest(Sha256::digest(&bytes).into());
-        let (component, from_cache) = self.component(path, &bytes, digest).await?;
+        let (component, is_from_cache) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
-        let linked = self.linked(path, &component)?;
-        // A plugin can have hooks and no tools.
-        let pre = exports
-            .contains(&exported("tool"))
-            .then(|| PluginPre::new(linked.clone()).map_err(|error| link_error(path, &error)))
-            .transpose()?;
-        let hooks = exports
-            .contains(&exported("hooks"))
-            .then(|| HookPre::new(linked.clone()).map_err(|error| link_error(path, &error)))
-            .transpose()?;
-        let preview = exports
-            .contains(&exported("preview"))
-            .then(|| PreviewerPre::new(linked).map_err(|error| link_error(path, &error)))
-            .transpose()?;
-        let tools = match &pre {
-            Some(pre) => describe(path, pre, &manifest, &self.environment()).await?,
+        let linked = self.linked(path, &component, &exports)?;
+        let described = match &linked.tools {
+            Some(pre) => describe(path, pre, &environment).await?,
             None => Vec::new(),
         };
+        let description = Description {
+            host_version: env!("CARGO_PKG_VERSION").into(),
+            environment: Cow::Borrowed(&environment),
+            size: bytes.len() as u64,
+            manifest: manifest_text,
+            imports,
+            exports,
+            tools: described,
+        };
+        let json = serde_json::to_vec(&description);
+        let loaded = self.loaded(
+            path,
+            digest,
+            manifest,
+            description,
+            is_from_cache,
+            Some(linked),
+        )?;
+        if let (Some(cache), Ok(json)) = (&self.0.cache, json) {
+            // Without the entry, the next start describes again.
+            let _ = cache.put(EntryKind::Description, digest, &json);
+        }
+        Ok(loaded)
+    }
+
+    /// A component that the cache describes. Its code is not read yet.
+    fn known(&self, path: &Path, environment: &Environment) -> Result<Option<Loaded>, LoadError> {
+        let Some(cache) = &self.0.cache else {
+            return Ok(None);
+        };
+        let digest = digest(path)?;
+        let Some(json) = cache.get(EntryKind::Description, digest) else {
+            return Ok(None);
+        };
+        let Ok(description) = serde_json::from_slice::<Description<'_>>(&json) else {
+            return Ok(None);
+        };
+        let is_current = description.host_version == env!("CARGO_PKG_VERSION")
+            && *description.environment == **environment
+            && cache.renew(EntryKind::Code, digest);
+        if !is_current {
+            return Ok(None);
+        }
+        let manifest = manifest(path, description.manifest.as_deref())?;
+        self.loaded(path, digest, manifest, description, true, None)
+            .map(Some)
+    }
+
+    fn loaded(
+        &self,
+        path: &Path,
+        digest: Digest,
+        manifest: Manifest,
+        description: Description<'_>,
+        is_from_cache: bool,
+        linked: Option<Linked>,
+    ) -> Result<Loaded, LoadError> {
+        let exports = description.exports;
+        let tools = if exports.contains(&exported("tool")) {
+            v0_1::descriptors(description.tools, &manifest.version).map_err(|reason| {
+                LoadError::Describe {
+                    path: path.to_owned(),
+                    reason,
+                }
+            })?
+        } else {
+            Vec::new()
+        };
         check_hooks(path, &tools, &exports)?;
-        let size = bytes.len() as u64;
         Ok(Loaded {
             path: path.to_owned(),
             manifest,
             digest,
-            size,
+            size: description.size,
             tools,
-            imports,
+            imports: description.imports,
             exports,
-            is_from_cache: from_cache,
-            pre,
-            hooks,
-            preview,
+            is_from_cache,
+            code: LinkedCode::new(self.clone(), path.to_owned(), digest, linked),
         })
     }
 
-    fn linked(&self, path: &Path, component: &Component) -> Result<InstancePre<State>, LoadError> {
-        self.0
-            .linker
-            .instantiate_pre(component)
-            .map_err(|error| link_error(path, &error))
+    fn linked(
+        &self,
+        path: &Path,
+        component: &Component,
+        exports: &[String],
+    ) -> Result<Linked, LoadError> {
+        let failed = |error| link_error(path, &error);
+        let linked = self.0.linker.instantiate_pre(component).map_err(failed)?;
+        let has = |interface| exports.contains(&exported(interface));
+        let linked = || linked.clone();
+        // A plugin can have hooks and no tools.
+        Ok(Linked {
+            tools: has("tool")
+                .then(|| PluginPre::new(linked()).map_err(failed))
+                .transpose()?,
+            hooks: has("hooks")
+                .then(|| HookPre::new(linked()).map_err(failed))
+                .transpose()?,
+            preview: has("preview")
+                .then(|| PreviewerPre::new(linked()).map_err(failed))
+                .transpose()?,
+        })
+    }
+
+    /// Links a component that was loaded with its description only. Compiles it if the cache has lost its code.
+    pub(crate) async fn link_again(
+        &self,
+        path: &Path,
+        digest: Digest,
+    ) -> Result<Linked, LoadError> {
+        let runtime = self.clone();
+        let cached = tokio::task::spawn_blocking(move || runtime.cached(digest)).await;
+        let component = if let Some(component) = cached.ok().flatten() {
+            component
+        } else {
+            let bytes = read(path)?;
+            if Sha256::digest(&bytes)[..] != digest.0 {
+                return Err(LoadError::Changed {
+                    path: path.to_owned(),
+                });
+            }
+            self.component(path, &bytes, digest).await?.0
+        };
+        let (_, exports) = check_contract(path, &self.0.engine, &component)?;
+        self.linked(path, &component, &exports)
     }
 
     /// Everything but the description, for tests of components without one.
@@ -169,8 +273,8 @@ impl Runtime {
         bytes: &[u8],
     ) -> Result<PluginPre<State>, LoadError> {
         let (component, _) = self.component(path, bytes, Digest([0; 32])).await?;
-        let linked = self.linked(path, &component)?;
-        PluginPre::new(linked).map_err(|error| link_error(path, &error))
+        let linked = self.linked(path, &component, &[exported("tool")])?;
+        Ok(linked.tools.expect("linked above"))
     }
 
     async fn component(
@@ -197,17 +301,30 @@ impl Runtime {
             })?;
         if let Some(cache) = &self.0.cache {
             // Without the entry, the next start compiles again.
-            let _ = cache.put(digest, &code);
+            let _ = cache.put(EntryKind::Code, digest, &code);
         }
         Ok((component, false))
     }
 
     fn cached(&self, digest: Digest) -> Option<Component> {
-        let code = self.0.cache.as_ref()?.get(digest)?;
+        let code = self.0.cache.as_ref()?.get(EntryKind::Code, digest)?;
         // SAFETY: the MAC proves that this host wrote exactly these bytes for this component and engine, and they
         // are in our memory, where no other process can change them.
         unsafe { Component::deserialize(&self.0.engine, &code) }.ok()
     }
+}
+
+/// What a component says about itself, as it is cached.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Description<'a> {
+    host_version: Cow<'a, str>,
+    environment: Cow<'a, [(String, String)]>,
+    /// Size of the file in bytes.
+    size: u64,
+    manifest: Option<String>,
+    imports: Vec<String>,
+    exports: Vec<String>,
+    tools: Vec<types::Descriptor>,
 }
 
 /// A component that is ready to run, without grants.
@@ -220,9 +337,7 @@ pub struct Loaded {
     imports: Vec<String>,
     exports: Vec<String>,
     is_from_cache: bool,
-    pre: Option<PluginPre<State>>,
-    hooks: Option<HookPre<State>>,
-    preview: Option<PreviewerPre<State>>,
+    pub(crate) code: LinkedCode,
 }
 
 impl Loaded {
@@ -274,29 +389,22 @@ impl Loaded {
 
     /// Whether it has hooks. They are called only if the operator configures the plugin as a hook.
     pub fn has_hooks(&self) -> bool {
-        self.hooks.is_some()
+        self.exports.contains(&exported("hooks"))
     }
 
-    pub(crate) fn pre(&self) -> Option<&PluginPre<State>> {
-        self.pre.as_ref()
-    }
-
-    pub(crate) fn preview(&self) -> Option<&PreviewerPre<State>> {
-        self.preview.as_ref()
-    }
-
-    pub(crate) fn hooks(&self) -> Option<&HookPre<State>> {
-        self.hooks.as_ref()
+    pub(crate) async fn code(&self) -> Result<&Linked, CallError> {
+        self.code.get().await
     }
 }
 
 /// Reads the manifest of a component without compiling or running it.
 pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
-    manifest(path, &read(path)?)
+    let mut file = open(path)?;
+    manifest(path, scan::manifest(path, &mut file)?.as_deref())
 }
 
-fn manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, LoadError> {
-    let Some(text) = scan::manifest(path, bytes)? else {
+fn manifest(path: &Path, text: Option<&str>) -> Result<Manifest, LoadError> {
+    let Some(text) = text else {
         return Ok(Manifest::without_needs(name_from_file(path)));
     };
     Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
@@ -305,31 +413,58 @@ fn manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, LoadError> {
     })
 }
 
+/// Reads the file once. It is hashed, scanned and compiled from this buffer, so that later changes do not matter.
 fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    use std::io::Read as _;
-    let failed = |source| LoadError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let too_big = |size| LoadError::TooBig {
-        path: path.to_owned(),
-        size,
-        limit: scan::MAX_SIZE,
-    };
+    let mut bytes = Vec::new();
+    open(path)?
+        .take(scan::MAX_SIZE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|source| read_error(path, source))?;
+    let size = bytes.len() as u64;
+    if size > scan::MAX_SIZE {
+        return Err(too_big(path, size));
+    }
+    Ok(bytes)
+}
+
+/// Hashes the file without keeping it in memory.
+fn digest(path: &Path) -> Result<Digest, LoadError> {
+    let mut file = open(path)?.take(scan::MAX_SIZE);
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(Digest(hasher.finalize().into())),
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(read_error(path, error)),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<std::fs::File, LoadError> {
+    let failed = |source| read_error(path, source);
     let file = toolhost_hostfiles::open_regular(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     if size > scan::MAX_SIZE {
-        return Err(too_big(size));
+        return Err(too_big(path, size));
     }
-    // Read once; hashed, scanned and compiled from this buffer, so that later changes of the file do not matter.
-    let mut bytes = Vec::new();
-    file.take(scan::MAX_SIZE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    if bytes.len() as u64 > scan::MAX_SIZE {
-        return Err(too_big(bytes.len() as u64));
+    Ok(file)
+}
+
+fn read_error(path: &Path, source: std::io::Error) -> LoadError {
+    LoadError::Read {
+        path: path.to_owned(),
+        source,
     }
-    Ok(bytes)
+}
+
+fn too_big(path: &Path, size: u64) -> LoadError {
+    LoadError::TooBig {
+        path: path.to_owned(),
+        size,
+        limit: scan::MAX_SIZE,
+    }
 }
 
 /// Plugin name for a component without a manifest, derived from its file name.
@@ -485,7 +620,7 @@ fn link_error(path: &Path, error: &wasmtime::Error) -> LoadError {
 }
 
 /// Omits recommendations, which are meant for callers of a tool.
-fn without_recommendations(error: &CallError) -> String {
+pub(crate) fn without_recommendations(error: &CallError) -> String {
     match &error.stderr {
         Some(stderr) => format!(
             "{}; stderr: {}",
@@ -504,9 +639,8 @@ fn without_recommendations(error: &CallError) -> String {
 async fn describe(
     path: &Path,
     pre: &PluginPre<State>,
-    manifest: &Manifest,
     environment: &[(String, String)],
-) -> Result<Vec<Descriptor>, LoadError> {
+) -> Result<Vec<types::Descriptor>, LoadError> {
     let failed = |reason: String| LoadError::Describe {
         path: path.to_owned(),
         reason,
@@ -525,7 +659,7 @@ async fn describe(
         processor_time: None,
         sink: Arc::new(NoSink),
     };
-    let described = instance::run(pre.engine(), setting, async |store| {
+    instance::run(pre.engine(), setting, async |store| {
         let plugin = pre.instantiate_async(&mut *store).await?;
         plugin
             .toolhost_plugin_tool()
@@ -533,6 +667,5 @@ async fn describe(
             .await
     })
     .await
-    .map_err(|error| failed(without_recommendations(&error)))?;
-    v0_1::descriptors(described, &manifest.version).map_err(failed)
+    .map_err(|error| failed(without_recommendations(&error)))
 }

@@ -1,5 +1,6 @@
 //! Embeds a manifest in a component as a trailing custom section.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use toolhost_contract::Manifest;
@@ -18,7 +19,7 @@ pub fn pack(
         path: path.to_owned(),
         reason: error.to_string(),
     })?;
-    if scan::manifest(path, component)?.is_some() {
+    if scan::manifest(path, &mut Cursor::new(component))?.is_some() {
         return Err(LoadError::Manifest {
             path: path.to_owned(),
             reason: "it already contains a manifest; pack the original component from the compiler"

@@ -256,12 +256,7 @@ impl Plugin {
         };
         let output = tool.and_then(|tool| tool.max_output_bytes);
         let output = output.unwrap_or(u64::MAX).min(self.limits.output);
-        let pre = self.loaded.pre().ok_or_else(|| {
-            CallError::new(
-                ErrorClass::NotRegistered,
-                format!("plugin `{}` has no tools", self.name()),
-            )
-        })?;
+        let pre = self.loaded.code().await?.tools()?;
         let (result, notice) = instance::run(pre.engine(), setting, async |store| {
             let plugin = pre.instantiate_async(&mut *store).await?;
             let result = plugin

@@ -15,6 +15,7 @@ use crate::api::v0_1::preview::{self, Previewer, PreviewerPre};
 use crate::api::v0_1::{self, types};
 use crate::capabilities::CallCapabilities;
 use crate::instance::{self, CallEnvironment};
+use crate::load::without_recommendations;
 use crate::plugin::{self, Plugin};
 use crate::state::State;
 
@@ -29,10 +30,10 @@ impl Plugin {
     /// Calls the functions before a call in one instance. The ones that restrict the call come first, so that a crash of
     /// another one does not affect them.
     pub(crate) async fn run_preview(&self, call: Call, mode: Mode) -> Result<Preview, CallError> {
-        let Some(pre) = self.loaded().preview() else {
+        let Some(tool) = self.find_tool(&call) else {
             return Ok(Preview::default());
         };
-        let Some(tool) = self.find_tool(&call) else {
+        let Some(pre) = &self.loaded().code().await?.preview else {
             return Ok(Preview::default());
         };
         let mut progress = Progress::new(tool);
@@ -46,7 +47,7 @@ impl Plugin {
     }
 
     pub(crate) async fn run_render_permission(&self, call: Call, mode: Mode) -> Rendering {
-        let Some(pre) = self.rendering(&call, ToolHook::RenderPermission) else {
+        let Some(pre) = self.rendering(&call, ToolHook::RenderPermission).await? else {
             return Ok(Vec::new());
         };
         let request = self.preview_request(call, mode);
@@ -65,7 +66,7 @@ impl Plugin {
         mode: Mode,
         outcome: Outcome,
     ) -> Rendering {
-        let Some(pre) = self.rendering(&call, ToolHook::RenderResult) else {
+        let Some(pre) = self.rendering(&call, ToolHook::RenderResult).await? else {
             return Ok(Vec::new());
         };
         let request = self.preview_request(call, mode);
@@ -80,11 +81,16 @@ impl Plugin {
         preview::blocks(blocks, limit)
     }
 
-    fn rendering(&self, call: &Call, hook: ToolHook) -> Option<&PreviewerPre<State>> {
-        let tool = self.find_tool(call)?;
-        self.loaded()
-            .preview()
-            .filter(|_| tool.hooks.contains(hook))
+    async fn rendering(
+        &self,
+        call: &Call,
+        hook: ToolHook,
+    ) -> Result<Option<&PreviewerPre<State>>, CallError> {
+        let tool = self.find_tool(call);
+        if tool.is_none_or(|tool| !tool.hooks.contains(hook)) {
+            return Ok(None);
+        }
+        Ok(self.loaded().code().await?.preview.as_ref())
     }
 
     fn preview_request(&self, call: Call, mode: Mode) -> types::Request {
@@ -188,9 +194,12 @@ impl<'a> Progress<'a> {
                 "`{}` could not validate its input: {}",
                 self.tool.name, error.message
             );
-            return Err(CallError::new(ErrorClass::Failed, message)
-                .code("validation_failed")
-                .cause(error.cause.unwrap_or_default()));
+            return Err(CallError {
+                stderr: error.stderr,
+                ..CallError::new(ErrorClass::Failed, message)
+                    .code("validation_failed")
+                    .cause(error.cause.unwrap_or_default())
+            });
         }
         if self.pending.contains(&ToolHook::Confirm) {
             self.preview.confirm =
@@ -200,7 +209,7 @@ impl<'a> Progress<'a> {
         let function = self.pending.last().map_or("preview", |hook| hook.as_str());
         self.warn(&format!(
             "its function `{function}` failed: {}",
-            error.message
+            without_recommendations(&error)
         ));
         Ok(self.preview)
     }

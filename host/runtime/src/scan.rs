@@ -3,6 +3,7 @@
 //! File size does not bound compile time: a million empty functions fit into 4 MB and need gigabytes. The limits
 //! are based on measurements of such files; the compiling child also has hard limits.
 
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use toolhost_contract::manifest::MANIFEST_SECTION;
@@ -13,6 +14,8 @@ use crate::LoadError;
 /// Maximum size of a component file, in bytes.
 pub const MAX_SIZE: u64 = 32 << 20;
 
+/// Bytes that are read at once when only the manifest is needed.
+const CHUNK: u64 = 16 << 10;
 const MAX_FUNCTIONS: u64 = 50_000;
 const MAX_BODY: u64 = 2 << 20;
 const MAX_TYPES: u64 = 50_000;
@@ -24,53 +27,81 @@ const MAX_ELEMENTS: u64 = 1_000_000;
 const MAX_TABLE_INDEX: u64 = 1 << 20;
 const MAX_NESTED: u64 = 64;
 
-/// Checks the file type and top-level sections, and returns the text of the manifest, if present.
-pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, LoadError> {
-    kind(path, bytes)?;
+/// Checks the file type and top-level sections, and returns the text of the manifest, if present. Skips modules without
+/// reading them.
+pub fn manifest(
+    path: &Path,
+    component: &mut (impl Read + Seek),
+) -> Result<Option<String>, LoadError> {
+    let failed = |source| LoadError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let invalid = |reason: String| LoadError::Invalid {
         path: path.to_owned(),
         reason,
     };
+    let end = component.seek(SeekFrom::End(0)).map_err(failed)?;
+    component.rewind().map_err(failed)?;
     let mut parser = Parser::new(0);
-    let mut rest = bytes;
+    // What was read and not yet parsed.
+    let mut bytes = Vec::new();
+    read_more(component, &mut bytes, CHUNK).map_err(failed)?;
+    kind(path, &bytes)?;
     let mut found = None;
+    let mut is_complete = false;
     loop {
-        let Chunk::Parsed { consumed, payload } = parser
-            .parse(rest, true)
+        let (consumed, skipped) = match parser
+            .parse(&bytes, is_complete)
             .map_err(|error| invalid(shown(&error)))?
-        else {
-            return Err(invalid("the file ends within a section".to_owned()));
-        };
-        match payload {
-            Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                if found.is_some() {
-                    return Err(invalid(format!("it has two `{MANIFEST_SECTION}` sections")));
-                }
-                let text = std::str::from_utf8(section.data()).map_err(|_| {
-                    invalid(format!("its `{MANIFEST_SECTION}` section is not UTF-8"))
-                })?;
-                found = Some(text);
-            }
-            // Nested binaries are skipped: only the outermost manifest counts.
-            Payload::ModuleSection {
-                unchecked_range: range,
-                ..
-            }
-            | Payload::ComponentSection {
-                unchecked_range: range,
-                ..
-            } => {
-                let skip = consumed + (range.end - range.start);
-                rest = rest
-                    .get(skip..)
-                    .ok_or_else(|| invalid("the file ends within a module".to_owned()))?;
+        {
+            Chunk::NeedMoreData(wanted) => {
+                let wanted = wanted.clamp(CHUNK, MAX_SIZE);
+                is_complete = read_more(component, &mut bytes, wanted).map_err(failed)? == 0;
                 continue;
             }
-            Payload::End(_) => return Ok(found),
-            _ => {}
+            Chunk::Parsed { consumed, payload } => match payload {
+                Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
+                    if found.is_some() {
+                        return Err(invalid(format!("it has two `{MANIFEST_SECTION}` sections")));
+                    }
+                    let text = std::str::from_utf8(section.data()).map_err(|_| {
+                        invalid(format!("its `{MANIFEST_SECTION}` section is not UTF-8"))
+                    })?;
+                    found = Some(text.to_owned());
+                    (consumed, 0)
+                }
+                // Nested binaries are skipped: only the outermost manifest counts.
+                Payload::ModuleSection {
+                    unchecked_range: range,
+                    ..
+                }
+                | Payload::ComponentSection {
+                    unchecked_range: range,
+                    ..
+                } => (consumed, range.end - range.start),
+                Payload::End(_) => return Ok(found),
+                _ => (consumed, 0),
+            },
+        };
+        bytes.drain(..consumed);
+        let in_memory = skipped.min(bytes.len());
+        bytes.drain(..in_memory);
+        if skipped > in_memory {
+            let rest = (skipped - in_memory) as u64;
+            let position = component.stream_position().map_err(failed)?;
+            if end.saturating_sub(position) < rest {
+                return Err(invalid("the file ends within a module".to_owned()));
+            }
+            let next = position + rest;
+            component.seek(SeekFrom::Start(next)).map_err(failed)?;
         }
-        rest = &rest[consumed..];
     }
+}
+
+/// Reads at most `count` bytes. Returns the number of bytes; 0 at the end.
+fn read_more(source: &mut impl Read, bytes: &mut Vec<u8>, count: u64) -> io::Result<usize> {
+    source.by_ref().take(count).read_to_end(bytes)
 }
 
 fn kind(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {

@@ -5,6 +5,7 @@ mod leftovers;
 mod pool;
 mod wasi_testsuite;
 
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -411,8 +412,8 @@ async fn a_manifest_is_embedded_in_the_component() {
     )
     .unwrap();
     assert_eq!(
-        scan::manifest(Path::new("x.wasm"), &packed).unwrap(),
-        Some(manifest)
+        scan::manifest(Path::new("x.wasm"), &mut Cursor::new(&packed)).unwrap(),
+        Some(manifest.to_owned())
     );
     let again = pack(Path::new("x.wasm"), &packed, "plugin.toml", manifest)
         .unwrap_err()

@@ -143,10 +143,12 @@ async fn beside_stock(
     workspace: &Path,
     task: &Task,
 ) -> anyhow::Result<()> {
-    let elsewhere =
-        StockWasi::new(plain, workspace, Blocking::BlockingThread).map_err(anyhow::Error::msg)?;
-    let here =
-        StockWasi::new(plain, workspace, Blocking::GuestThread).map_err(anyhow::Error::msg)?;
+    let stock = async |blocking| {
+        let made = StockWasi::new(plain, workspace, blocking).await;
+        made.map_err(anyhow::Error::msg)
+    };
+    let elsewhere = stock(Blocking::BlockingThread).await?;
+    let here = stock(Blocking::GuestThread).await?;
     let input = json!({"what": task.kind, "path": task.path});
     let text = input.to_string();
     let mut times: [Vec<Duration>; 5] = Default::default();

@@ -17,6 +17,8 @@ wasmtime::component::bindgen!({
     path: "../../wit/v0.1",
     world: "plugin",
     exports: { default: async },
+    // Descriptions are cached.
+    additional_derives: [serde::Serialize, serde::Deserialize],
 });
 
 pub use descriptors::descriptors;

@@ -53,8 +53,10 @@ impl WasiView for StockState {
 }
 
 impl StockWasi {
-    pub fn new(plugin: &Plugin, host: &Path, blocking: Blocking) -> Result<Self, String> {
-        let pre = plugin.loaded().pre().ok_or("it has no tools")?;
+    pub async fn new(plugin: &Plugin, host: &Path, blocking: Blocking) -> Result<Self, String> {
+        let code = plugin.loaded().code().await;
+        let code = code.map_err(|error| error.to_string())?;
+        let pre = code.tools().map_err(|error| error.to_string())?;
         let linked = || {
             let mut linker = Linker::<StockState>::new(pre.engine());
             wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;

@@ -1,0 +1,103 @@
+//! What the cache contains is read at the first use, and is not trusted more than the file of the plugin.
+
+use std::fs;
+use std::path::Path;
+
+use crate::tests::wrap;
+use crate::{Compiler, Loaded, Runtime, RuntimeSettings};
+
+/// A component that only has hooks.
+fn component() -> Vec<u8> {
+    let wat = r#"(module
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (unreachable))
+        (func (export "toolhost:plugin/hooks@0.1.0#pre-tool-use") (param i32) (result i32) (unreachable))
+        (func (export "toolhost:plugin/hooks@0.1.0#post-tool-use") (param i32) (result i32) (unreachable)))"#;
+    wrap("hook", wat)
+}
+
+/// Loads the plugin as another process would.
+async fn load(dir: &Path, date: &str) -> Loaded {
+    let runtime = Runtime::new(RuntimeSettings {
+        cache_dir: Some(dir.join("cache")),
+        compiler: Compiler::InProcess,
+        max_concurrent: 1,
+        environment: vec![("date".to_owned(), date.to_owned())],
+    });
+    let runtime = runtime.unwrap();
+    runtime.load(&dir.join("hook.wasm")).await.unwrap()
+}
+
+fn dir() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("hook.wasm"), component()).unwrap();
+    dir
+}
+
+/// Removes the entries of the cache with this extension.
+fn remove(dir: &Path, extension: &str) {
+    for entry in fs::read_dir(dir.join("cache")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|found| found == extension) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+async fn has_code(loaded: &Loaded) -> Result<bool, String> {
+    let code = loaded.code().await;
+    code.map(|code| code.hooks.is_some() && code.tools.is_none())
+        .map_err(|error| format!("{}: {}", error.code, error.message))
+}
+
+#[tokio::test]
+async fn code_is_read_when_it_is_first_used() {
+    let dir = dir();
+    let first = load(dir.path(), "1").await;
+    assert!(!first.is_from_cache() && first.code.is_linked());
+    let known = load(dir.path(), "1").await;
+    assert!(known.is_from_cache() && !known.code.is_linked());
+    assert_eq!(known.digest(), first.digest());
+    assert_eq!(known.exports(), first.exports());
+    assert_eq!(known.imports(), first.imports());
+    assert_eq!(known.size(), first.size());
+    assert_eq!(has_code(&known).await, Ok(true));
+    assert!(known.code.is_linked());
+    // Descriptions can depend on the environment.
+    let other = load(dir.path(), "2").await;
+    assert!(other.is_from_cache() && other.code.is_linked());
+}
+
+#[tokio::test]
+async fn code_that_the_cache_has_lost_is_compiled_again() {
+    let dir = dir();
+    load(dir.path(), "1").await;
+    let known = load(dir.path(), "1").await;
+    remove(dir.path(), "code");
+    assert_eq!(has_code(&known).await, Ok(true));
+    // Without code, the description is not used.
+    remove(dir.path(), "code");
+    assert!(!load(dir.path(), "1").await.is_from_cache());
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_is_not_compiled_in_its_place() {
+    let dir = dir();
+    load(dir.path(), "1").await;
+    let known = load(dir.path(), "1").await;
+    remove(dir.path(), "code");
+    let file = dir.path().join("hook.wasm");
+    let mut other = component();
+    // An empty custom section named `x`.
+    other.extend([0, 2, 1, b'x']);
+    fs::write(&file, other).unwrap();
+    let error = has_code(&known).await.unwrap_err();
+    assert_eq!(
+        error,
+        format!(
+            "unavailable: {} has changed since it was loaded; run `host plugins reload`",
+            file.display()
+        )
+    );
+    assert!(!load(dir.path(), "1").await.is_from_cache());
+}
