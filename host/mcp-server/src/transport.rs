@@ -16,6 +16,7 @@ mod tests;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
@@ -289,6 +290,13 @@ where
         // Serialized now, not when it is written, so that its size and position are fixed.
         let ticket =
             (!self.ended).then(|| serialize_line(&message).map(|line| self.outbox.push(line)));
+        // Written at once if the client has room, because rmcp polls the future in another task.
+        if let Some(Ok(ticket)) = &ticket
+            && let Ok(mut writer) = self.line_writer.try_lock()
+        {
+            // A failure closes the outbox, and the future returns it.
+            let _ = writer.write_until(&self.outbox, *ticket).now_or_never();
+        }
         let (writer, outbox) = (Arc::clone(&self.line_writer), Arc::clone(&self.outbox));
         async move {
             match ticket {
