@@ -14,6 +14,8 @@ use crate::{
 pub enum Step {
     Target,
     Host,
+    /// The host beside the benchmarks: with the features of the whole workspace, so that they share its dependencies.
+    MeasuredHost,
     Plugins,
     Pack,
     Guests,
@@ -53,6 +55,7 @@ impl Step {
                 Profile::Dev => "building the host (dev profile)".into(),
                 Profile::Release => "building the host (release profile)".into(),
             },
+            Self::MeasuredHost => "building the host and the benchmarks (release profile)".into(),
             Self::Plugins => format!("building plugins: {}", listed(&components::plugins(job)?)),
             Self::Pack => "packing plugins with their manifests".into(),
             Self::Guests => format!("building guests: {}", listed(&components::guests(job)?)),
@@ -82,6 +85,12 @@ impl Step {
         match self {
             Self::Target => target::ensure(job),
             Self::Host => build_host(job),
+            Self::MeasuredHost => {
+                shell::run(
+                    job.cargo("build")
+                        .args(["--workspace", "--bins", "--release"]),
+                )
+            }
             Self::Plugins => components::build_plugins(job),
             Self::Pack => components::pack_plugins(job),
             Self::Guests => components::build_guests(job),

@@ -172,7 +172,7 @@ const VERBS: &[Verb] = &[
         takes: Takes::Further("-- --json"),
         steps: &[
             Step::Target,
-            Step::Host,
+            Step::MeasuredHost,
             Step::Plugins,
             Step::Pack,
             Step::Guests,
@@ -186,7 +186,7 @@ const VERBS: &[Verb] = &[
         takes: Takes::Further("-- --minutes N | -- --attack"),
         steps: &[
             Step::Target,
-            Step::Host,
+            Step::MeasuredHost,
             Step::Plugins,
             Step::Pack,
             Step::Soak,
