@@ -62,6 +62,7 @@ fn descriptions_depend_on_the_environment_and_extra_is_forwarded() {
         "platform=linux",
         "workspace=/workspace",
         "mode=plan",
+        "profile=native",
         "date=20",
     ] {
         assert!(description.contains(fact), "{description}");

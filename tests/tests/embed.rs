@@ -3,12 +3,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use e2e::{root, target};
+use e2e::{host as host_program, root, target};
 use serde_json::json;
+use toolhost::mcp_servers::{ServerConfig, ServerProgram, TIMEOUT, TransportConfig};
 use toolhost::{
     Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, CallRequest,
-    CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Mode, NoSink, Outcome,
-    PluginInfo, PluginName, Principal, SessionKey, Sink, ToolName, UserId,
+    CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Launcher, Mode, NoSink,
+    Outcome, PluginInfo, PluginName, Principal, Profile, SessionKey, Sink, ToolName, UserId,
 };
 
 fn builder() -> Builder {
@@ -271,7 +272,7 @@ async fn plugins_of_a_running_host_are_added_and_removed_by_the_library() {
     assert!(report.result.is_ok(), "{}", text(&report));
     assert_eq!(host.loaded().plugins.len(), 2);
     // The same environment leaves every description as it is.
-    let same = toolhost::describe_environment(Mode::default());
+    let same = toolhost::describe_environment(Mode::default(), Profile::default());
     assert!(host.refresh_descriptions(same).await.changes.is_empty());
     host.remove_plugin("data").await.unwrap();
     assert!(host.call("base64_encode", encode).await.result.is_err());
@@ -358,6 +359,102 @@ async fn a_front_end_of_another_system_answers_with_its_event() {
         fs::read_to_string(folder.path().join("a.txt")).unwrap(),
         "a\n"
     );
+}
+
+//
+#[tokio::test(flavor = "multi_thread")]
+async fn r_233_a_profile_applies_to_the_lists_turns_and_events_of_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("src")).unwrap();
+    fs::write(folder.path().join("src/a.txt"), "").unwrap();
+    let host = files()
+        .plugins(root().join("plugins/search.wasm"))
+        .allow_path(folder.path(), Access::ReadOnly)
+        .profile(Profile::Kode)
+        .build()
+        .await
+        .unwrap();
+    let listed = host.tools_for(Format::Anthropic);
+    assert!(listed.tools.to_string().contains("fs_glob"));
+    let mut events = host.events();
+    let mut front_end = host.front_end_events(FrontEnd::Kode);
+    let input = json!({"pattern": "*.txt", "cwd": "src"});
+    let call = json!({"type": "tool_use", "id": "1", "name": "fs_glob", "input": input});
+    let response = json!({"role": "assistant", "content": [call]});
+    let answer = host.turn(Format::Anthropic, &response).await.unwrap();
+    assert!(answer.unwrap().to_string().contains("a.txt"));
+    let mut cards = Vec::new();
+    while cards.len() < 2 {
+        let event = events.next().await.unwrap();
+        let converted = front_end.convert(&event);
+        cards.extend(converted.iter().filter_map(|event| front_end.card(event)));
+    }
+    assert_eq!(cards[0]["name"], "fs_glob");
+    assert_eq!(cards[0]["input"], input);
+    assert_eq!(cards[1]["status"], "success", "{}", cards[1]);
+    host.shut_down().await.unwrap();
+}
+
+/// The server is another host. Its tools need rules, as all tools that are not read-only.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_mcp_server_is_connected_and_disconnected() {
+    let program = host_program(&[]).get_program().to_owned();
+    let server = |launcher: Option<Launcher>| {
+        let plugins = root().join("plugins/data.wasm").display().to_string();
+        let args = ["run", "--no-store", "--plugins", &plugins];
+        let config = ServerConfig {
+            name: "own".to_owned(),
+            transport: TransportConfig::Stdio(ServerProgram {
+                command: program.to_str().unwrap().into(),
+                args: args.map(Into::into).into(),
+                env: [].into(),
+                cwd: root(),
+            }),
+            include: vec!["base64_*".to_owned()],
+            exclude: Vec::new(),
+            timeout: TIMEOUT,
+            is_trusted: false,
+        };
+        async move {
+            let builder = files().rule(Decision::Allow, "mcp__own__base64_encode");
+            let builder = match launcher {
+                Some(launcher) => builder.launcher(launcher),
+                None => builder,
+            };
+            let host = builder.build().await.unwrap();
+            let server = host.connect(config).await;
+            (host, server)
+        }
+    };
+    let (_, refused) = server(None).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("`Builder::launcher`"), "{error}");
+
+    let launcher = Launcher {
+        program: program.clone().into(),
+        args: vec!["process-launcher".into()],
+    };
+    let (host, connected) = server(Some(launcher)).await;
+    let connected = connected.unwrap();
+    let tools = host.tools();
+    let names = tools.iter().map(|tool| tool.name.as_str());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("mcp__")).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["mcp__own__base64_decode", "mcp__own__base64_encode"]
+    );
+    assert!(connected.changes().is_empty());
+    let input = json!({"text": "hi"});
+    let report = host.call("mcp__own__base64_encode", input.clone()).await;
+    assert!(text(&report).contains("aGk="), "{}", text(&report));
+    let denied = host.call("mcp__own__base64_decode", json!({"text": "aGk="}));
+    assert!(denied.await.result.is_err());
+    connected.disconnect().await;
+    let report = host.call("mcp__own__base64_encode", input).await;
+    let error = report.result.unwrap_err();
+    assert_eq!(error.code, "tool_not_registered");
+    host.shut_down().await.unwrap();
 }
 
 /// An event answers only questions of the session that it comes from.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolhost::{
     Agents, BrokenPlugin, CommandAgents, CompiledPlugin, Compiler, Error, HostParts, Launcher,
-    PreparedHost, Prompter, Resources, ServedPlugin,
+    PreparedHost, Profile, Prompter, Resources, ServedPlugin,
 };
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{Capability, Manifest, Mode, text};
@@ -237,7 +237,7 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
         cache_dir,
         max_concurrent,
         compiler()?,
-        toolhost::describe_environment(Mode::default()),
+        toolhost::describe_environment(Mode::default(), Profile::default()),
         &say,
     )?)
 }

@@ -108,11 +108,12 @@ async fn serve_while_settling<F: Future>(host: &RunningHost, serving: F) -> F::O
 
 fn server_info(starting: &StartingHost) -> ServeOptions {
     let settings = &starting.settings;
+    let (profile, others) = settings.core.profile;
     ServeOptions {
         name: "toolhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        profile: settings.profile,
-        others: settings.others,
+        profile,
+        others,
         prompter: settings.mcp.prompter.clone(),
         roots: settings.mcp.roots,
         structured: settings.mcp.structured,

@@ -12,7 +12,7 @@ use toolhost::{
     command_files, guest_name,
 };
 use toolhost_contract::PluginName;
-use toolhost_formats::profile::{Profile, UnmappedTools};
+use toolhost_formats::profile::UnmappedTools;
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
 use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};
@@ -46,9 +46,6 @@ pub struct CliSettings {
     /// Warnings about settings that have no effect.
     pub warnings: Vec<String>,
     pub verbose: bool,
-    /// The profile that the model uses.
-    pub profile: Profile,
-    pub others: UnmappedTools,
     pub mcp: McpSettings,
     /// The command line, to read the configuration again.
     pub args: Box<HostArgs>,
@@ -188,8 +185,6 @@ impl CliSettings {
             warnings: resolved.warnings,
             verbose: args.verbose,
             mcp,
-            profile: args.profile.or(config.profile).unwrap_or_default(),
-            others: unmapped_tools(args),
             args: Box::new(args.clone()),
         })
     }
@@ -241,6 +236,10 @@ fn unmapped_tools(args: &HostArgs) -> UnmappedTools {
 /// The settings that need no resolution.
 fn plain_settings(args: &HostArgs, config: &Config) -> toolhost::Settings {
     toolhost::Settings {
+        profile: (
+            args.profile.or(config.profile).unwrap_or_default(),
+            unmapped_tools(args),
+        ),
         timeout: config.timeout,
         max_timeout: args.timeout,
         pools: pool_limits(&config.pools),

@@ -26,6 +26,12 @@ pub trait EventFormat: Send {
 
     /// Parses an event of the system that answers a question.
     fn parse_answer(&self, event: &Value) -> Result<FrontEndAnswer, AnswerError>;
+
+    /// Returns the card that the system's front ends draw for one of its events, if it has cards.
+    fn card(&self, event: &Value) -> Option<Value> {
+        let _ = event;
+        None
+    }
 }
 
 /// The system whose event format a front end uses.

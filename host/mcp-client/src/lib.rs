@@ -49,6 +49,7 @@ pub use discovery::{Discovered, DiscoveredTools, Discovery, DiscoveryContext};
 pub use error::ServerError;
 pub use expanded::ExpandedText;
 pub use listing::{Listing, ListingChecks};
+pub use log::{ServerLogger, WriteLine};
 pub use login::{LoginPage, LoginStore};
 pub use private_files::{private_file, private_folder};
 pub use running_calls::AskUser;

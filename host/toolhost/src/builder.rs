@@ -8,6 +8,7 @@ use toolhost_contract::policy::{self, Decision, Mount, RuleSpec};
 use toolhost_contract::{
     Access, Backend, CallId, Descriptor, Mode, NoSink, Policy, PolicySpec, Principal, SessionKey,
 };
+use toolhost_formats::profile::Profile;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, DetachError, Durability, PluginInfo,
@@ -99,6 +100,12 @@ impl Builder {
         self.settings(|settings| settings.external_access.programs.push(name.into()))
     }
 
+    /// Sets the agent whose tool names and formats [`Host::turn`], [`Host::tools_for`] and [`Host::front_end_events`] use.
+    /// [`Host::call`] uses canonical names.
+    pub fn profile(self, profile: Profile) -> Self {
+        self.settings(|settings| settings.profile.0 = profile)
+    }
+
     pub fn mode(mut self, mode: Mode) -> Self {
         self.policy.mode = mode;
         self
@@ -188,7 +195,7 @@ impl Builder {
 
     /// Loads the plugins and builds the host.
     ///
-    /// A plugin that cannot be loaded is listed in [`Host::broken`] and does not affect the others.
+    /// A plugin that cannot be loaded is listed in [`Host::loaded`] and does not affect the others.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use toolhost_contract::bus::{BusEvent, EventKind};
 use toolhost_contract::lifecycle::Snapshot;
 use toolhost_contract::{CallId, Principal};
 use toolhost_formats::events::{AnswerError, EventFormat, FrontEnd};
-use toolhost_formats::profile::{Profile, ProfiledRegistry, UnmappedTools};
+use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::{AttributedAnswer, Kernel, QuestionError, RegistryHandle};
 
 use crate::load::Host;
@@ -46,7 +46,13 @@ impl FrontEndEvents {
         }
     }
 
-    /// Returns the event with the name of its tool in the profile, if that is another name.
+    /// Returns what a front end of Kode-SDK draws for one of its events: the card of a call or of a question. Other
+    /// events and other systems have no cards.
+    pub fn card(&self, event: &Value) -> Option<Value> {
+        self.format.card(event)
+    }
+
+    /// Returns the event with the name and input of its call in the profile, if they differ.
     fn renamed(&self, event: &BusEvent) -> Option<BusEvent> {
         if self.view.0 == Profile::Native {
             return None;
@@ -56,13 +62,11 @@ impl FrontEndEvents {
         let registry = self.registry.get();
         let (profile, unmapped) = self.view;
         let profiled = ProfiledRegistry::new(profile, unmapped, registry.descriptors());
-        let name = profiled.name(canonical);
-        if name == canonical {
-            return None;
-        }
+        let (name, input) = profiled.agent_call(canonical, &snapshot["inputPreview"])?;
         let mut renamed = event.clone();
         let mut members = snapshot.clone();
         members["name"] = json!(name);
+        members["inputPreview"] = input;
         renamed.snapshot = Some(Arc::new(Snapshot::from_json(members)));
         match &mut renamed.kind {
             EventKind::PermissionRequest { title, content, .. } => {
@@ -116,8 +120,7 @@ pub fn answer(
 impl Host {
     /// Converts the events of [`Host::events`] to those of a front end.
     pub fn front_end_events(&self, front_end: FrontEnd) -> FrontEndEvents {
-        let view = (Profile::Native, UnmappedTools::default());
-        FrontEndEvents::new(&self.kernel, front_end, view)
+        FrontEndEvents::new(&self.kernel, front_end, self.settings.profile)
     }
 
     /// Answers an open question with an event of a front end, and returns its call. The prompter has to leave the
@@ -127,7 +130,7 @@ impl Host {
         front_end: FrontEnd,
         event: &Value,
     ) -> Result<CallId, FrontEndError> {
-        let view = (Profile::Native, UnmappedTools::default());
+        let view = self.settings.profile;
         let caller = crate::builder::caller();
         answer(&self.kernel, (front_end, view), &caller, event, "user")
     }

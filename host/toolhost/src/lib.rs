@@ -31,6 +31,8 @@ mod host_paths;
 mod host_resources;
 mod inherited;
 mod load;
+#[cfg(feature = "mcp-client")]
+pub mod mcp_servers;
 mod provided_directories;
 pub mod retention;
 mod scratch_dir;
@@ -47,6 +49,7 @@ pub use toolhost_contract::{
 };
 pub use toolhost_formats::events::FrontEnd;
 pub use toolhost_formats::model::{self as format, Format};
+pub use toolhost_formats::profile::Profile;
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, DetachError,
@@ -73,7 +76,8 @@ pub use settings::{
 };
 pub use task_actions::TaskActions;
 
-// Compiles the example in the README.
+// Compiles the examples in the documents.
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../docs/embedding.md")]
 #[cfg(doctest)]
-struct Readme;
+struct Documents;

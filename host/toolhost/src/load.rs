@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::{Diagnostic, Restriction};
 use toolhost_contract::{Backend, Descriptor, Mode, text};
+use toolhost_formats::profile::Profile;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
@@ -27,6 +28,8 @@ use crate::error::{Error, ErrorKindExt as _};
 use crate::grants::{ScopeOpener, plan_grants};
 use crate::host_resources::HostResources;
 use crate::inherited;
+#[cfg(feature = "mcp-client")]
+use crate::mcp_servers::ServerConnecting;
 use crate::retention::{self, RetentionTask};
 use crate::scratch_dir::ScratchDir;
 use crate::settings::Settings;
@@ -87,6 +90,8 @@ pub struct Host {
     pub missing: Vec<String>,
     pub settings: Settings,
     resources: Arc<HostResources>,
+    #[cfg(feature = "mcp-client")]
+    pub(crate) connecting: ServerConnecting,
     loader: tokio::sync::Mutex<PluginLoader>,
     loaded: RwLock<Arc<LoadedPlugins>>,
     /// Staging directory if there is no store.
@@ -151,7 +156,7 @@ impl HostParts {
         let hooks = crate::hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks);
         let cache = settings.host_paths.cache.clone();
-        let environment = describe_environment(settings.policy.mode());
+        let environment = describe_environment(settings.policy.mode(), settings.profile.0);
         let compiler = self.compiler.clone();
         let runtime = runtime(cache, sandboxes, compiler, environment, &self.on_message)?;
         let (files, broken) = find_plugin_files(&settings.plugins);
@@ -176,6 +181,11 @@ impl HostParts {
             broken,
             temporary,
             keeper,
+            #[cfg(feature = "mcp-client")]
+            connecting: ServerConnecting {
+                launcher: self.launcher,
+                on_message: self.on_message,
+            },
         })
     }
 
@@ -246,6 +256,8 @@ pub struct PreparedHost {
     broken: Vec<BrokenPlugin>,
     temporary: Option<ScratchDir>,
     keeper: Option<RetentionTask>,
+    #[cfg(feature = "mcp-client")]
+    connecting: ServerConnecting,
 }
 
 /// Progress report: a plugin that was not in the cache has been compiled.
@@ -330,6 +342,8 @@ impl PreparedHost {
             loader: tokio::sync::Mutex::new(loader),
             missing,
             settings: self.settings,
+            #[cfg(feature = "mcp-client")]
+            connecting: self.connecting,
             resources: self.outlets,
             _temporary: self.temporary,
             _retention_task: self.keeper,
@@ -346,8 +360,8 @@ fn open_store(settings: &Settings, purpose: LoadPurpose) -> Result<Option<Store>
     dir.map(|dir| Store::open(dir).store_error()).transpose()
 }
 
-/// Facts on which descriptions of tools can depend; wit/v0.1/tool.wit lists them.
-pub fn describe_environment(mode: Mode) -> Vec<(String, String)> {
+/// Facts on which descriptions of tools can depend; docs/plugin-contract.md lists them.
+pub fn describe_environment(mode: Mode, profile: Profile) -> Vec<(String, String)> {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let facts = [
         ("platform", std::env::consts::OS),
@@ -355,6 +369,7 @@ pub fn describe_environment(mode: Mode) -> Vec<(String, String)> {
         ("workspace", "/workspace"),
         ("date", date.as_str()),
         ("mode", mode.as_str()),
+        ("profile", profile.as_str()),
     ];
     facts
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq};
+use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 
 use crate::host_paths::HostPaths;
 use crate::host_resources::OUTPUT_PATH;
+use crate::turn::ProfileView;
 
 mod commands;
 mod external_access;
@@ -42,6 +44,8 @@ pub struct Settings {
     pub disabled_tools: BTreeSet<String>,
     /// The tools that are listed for models; the others can be found with `tool_search`.
     pub listed_tools: ToolSet,
+    /// The agent whose names and formats the model uses, and which other tools it sees.
+    pub profile: ProfileView,
     /// Tools that are not in all of these lists are disabled.
     pub only_tools: Vec<Vec<String>>,
     pub timeout: Option<Duration>,
@@ -156,6 +160,7 @@ impl Default for Settings {
             ab_tests: Vec::new(),
             disabled_tools: BTreeSet::new(),
             listed_tools: ToolSet::default(),
+            profile: (Profile::default(), UnmappedTools::default()),
             only_tools: Vec::new(),
             timeout: None,
             max_timeout: None,

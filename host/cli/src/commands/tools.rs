@@ -77,9 +77,9 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     host.require_plugins()?;
     let registry = host.kernel.registry();
     let entries = selected(&registry, category.as_deref(), sort)?;
-    let profile = host.settings.profile;
+    let (profile, others) = host.settings.core.profile;
     let profiled = || {
-        let all = ProfiledRegistry::new(profile, host.settings.others, registry.descriptors());
+        let all = ProfiledRegistry::new(profile, others, registry.descriptors());
         in_order_of(&entries, all.list())
     };
     let format = format.or(cost.then_some(Format::Anthropic));

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
+use toolhost::mcp_servers::{self, ServerParts};
 use toolhost_contract::{Descriptor, text};
 use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
 use toolhost_mcp_client::{
-    Approvals, Dial, DiscoveredTools, DiscoveryContext, HttpDialer, Listing, ListingChecks,
-    LoginStore, Server, ServerConfig, ServerContext, ServerError, ServerEvent, ServerShared,
-    ServerTools, StdioDialer, TransportConfig, plugin_name, private_folder,
+    Approvals, DiscoveredTools, DiscoveryContext, Listing, LoginStore, Server, ServerConfig,
+    ServerError, ServerEvent, ServerShared, plugin_name, private_folder,
 };
 use toolhost_process::Launcher;
 
@@ -237,48 +237,25 @@ pub fn start(
     on_event: Arc<OnServerEvent>,
 ) -> Server {
     let name = config.name.clone();
-    let dial: Box<dyn Dial> = match &config.transport {
-        TransportConfig::Stdio(program) => Box::new(StdioDialer {
-            server: name.clone(),
-            program: program.clone(),
-            launcher: launcher(),
-            host: environment(),
-        }),
-        TransportConfig::Http(address) => Box::new(HttpDialer {
-            server: name.clone(),
-            address: address.clone(),
-            logins: keep.logins.clone(),
-        }),
-    };
     let log = ServerLog::open(keep.logs.as_deref(), &name);
     let verbose = settings.verbose;
-    let context = ServerContext {
-        checks: ListingChecks {
-            accept: Arc::new(|tool: &Descriptor| {
-                check_schemas(tool).map_err(|error| error.to_string())
-            }),
-            approvals: Arc::clone(&keep.approvals),
-        },
+    let parts = ServerParts {
+        approvals: Arc::clone(&keep.approvals),
+        logins: keep.logins.clone(),
+        launcher: Some(launcher()),
         log: Arc::new(move |line: &str| {
             log.append(line);
             if verbose {
                 note(&format!("{name}: {line}"));
             }
         }),
-        ask: None,
         on_event: Box::new(move |shared, event| on_event(shared, event)),
     };
-    Server::start(config, dial, context)
+    mcp_servers::start(config, parts)
 }
 
 fn launcher() -> Launcher {
     Launcher::this_program(["process-launcher".into()])
-}
-
-fn environment() -> Vec<(String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
 }
 
 /// Registers the tools of servers and removes those that no longer exist.
@@ -318,17 +295,9 @@ impl Registrar {
             return;
         };
         let name = &shared.config.name;
-        let plugin = plugin_name(name);
-        let info = PluginInfo {
-            name: plugin.clone(),
-            version: "0.0.0".to_owned(),
-            digest: Some(listing.digest),
-            timeout: Some(shared.config.timeout),
-        };
-        let tools = ServerTools::new(shared, listing);
         let source = format!("server `{name}`");
         let mut message = left_out_message(&source, name, &listing.excluded, self.verbose);
-        match kernel.replace(&info.clone(), info, Arc::new(tools)) {
+        match mcp_servers::register(&kernel, shared, listing) {
             Ok(names) => {
                 if self.verbose {
                     let era = &listing.version;
@@ -336,8 +305,6 @@ impl Registrar {
                 }
             }
             Err(error) => {
-                // The tools that it listed before may no longer exist.
-                kernel.unregister(&plugin);
                 message = format!("error: {source}: {error}\n{message}");
             }
         }
@@ -389,7 +356,7 @@ pub async fn discover(
 pub fn discovery_context() -> DiscoveryContext {
     DiscoveryContext {
         launcher: launcher(),
-        host: environment(),
+        host: mcp_servers::environment(),
         accept: Arc::new(|tool: &Descriptor| {
             check_schemas(tool).map_err(|error| error.to_string())
         }),

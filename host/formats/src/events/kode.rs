@@ -50,6 +50,10 @@ impl EventFormat for KodeEvents {
         };
         Ok(FrontEndAnswer::of_call(call, decision))
     }
+
+    fn card(&self, event: &Value) -> Option<Value> {
+        card(event)
+    }
 }
 
 fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
@@ -267,7 +271,7 @@ fn trail(call: SnapshotView<'_>) -> Value {
 
 /// Returns what a front end of Kode draws for an event: the card of a call (`tool:start`, updated by `tool:end`) or of
 /// an approval (`permission_required`, updated by `permission_decided`). Other events have no card.
-pub fn card(event: &Value) -> Option<Value> {
+fn card(event: &Value) -> Option<Value> {
     let call = &event["call"];
     let of = |name: &str| call[name].clone();
     match event["type"].as_str()? {

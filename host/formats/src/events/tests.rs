@@ -10,7 +10,7 @@ use expect_test::{ExpectFile, expect, expect_file};
 use serde_json::{Value, json};
 
 use super::gemini::{ConfirmationOutcome, error_type, parse_outcome};
-use super::{ApprovalCoverage, FrontEnd, kode, sema};
+use super::{ApprovalCoverage, FrontEnd, sema};
 use scenarios::{RecordedScenario, Scenario};
 use toolhost_contract::policy::ApprovalScope;
 
@@ -153,7 +153,7 @@ fn r_246_cards_are_created_at_start_and_updated_at_end() {
     let mut cards = String::new();
     for index in [0, 11] {
         for event in events_of(FrontEnd::Kode, scenarios::all().swap_remove(index), None) {
-            if let Some(card) = kode::card(&event) {
+            if let Some(card) = FrontEnd::Kode.format().card(&event) {
                 let _ = writeln!(cards, "{card}");
             }
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::mapping::ToolMapping;
-use super::params::{allows, property, to_canonical};
+use super::params::{allows, property, to_agent, to_canonical};
 use super::profiled_registry::ProfiledRegistry;
 use toolhost_contract::exact_integers::parse_exact;
 
@@ -16,6 +16,77 @@ impl ProfiledRegistry<'_> {
     /// names are valid in every profile.
     pub fn accept(&self, name: &str, input: Value) -> (String, Value) {
         self.translated(name, input, MAX_NESTED_CALLS)
+    }
+
+    /// Returns the name and input with which a model makes a canonical call, for displays, or `None` if they are the same.
+    /// Parameters that the agent does not have keep their canonical names, and values that it defaults to are omitted.
+    pub fn agent_call(&self, canonical: &str, input: &Value) -> Option<(&'static str, Value)> {
+        self.shown(canonical, input, MAX_NESTED_CALLS)
+    }
+
+    fn shown(&self, canonical: &str, input: &Value, depth: usize) -> Option<(&'static str, Value)> {
+        let schema = &self.tool(canonical)?.input_schema;
+        let nothing = Map::new();
+        let given = input.as_object().unwrap_or(&nothing);
+        let is_default = |row: &ToolMapping, name: &str, value: &Value| {
+            row.defaults.iter().any(|(default, fill)| {
+                property(schema, default).is_some_and(|(own, _)| own == name)
+                    && fill.constant().as_ref() == Some(value)
+            })
+        };
+        let count = |row: &ToolMapping| {
+            let defaults = given.iter();
+            defaults
+                .filter(|(name, value)| is_default(row, name, value))
+                .count()
+        };
+        // Several tools of the agent can be one canonical tool with different values of a parameter.
+        let rows: Vec<_> = self.mappings(canonical).collect();
+        let row = rows.iter().rev().max_by_key(|row| count(row))?;
+        let unchanged = || (row.name != canonical).then(|| (row.name, input.clone()));
+        if !input.is_object() {
+            return unchanged();
+        }
+        let mut theirs = Map::new();
+        for (name, value) in given {
+            if is_default(row, name, value) {
+                continue;
+            }
+            let one = Map::from_iter([(name.clone(), value.clone())]);
+            let converted = to_agent(schema, schema, row.params, &one);
+            // An invalid input, with a parameter under two names.
+            if converted.is_none() && row.params.iter().any(|param| param.agent_name == name) {
+                return unchanged();
+            }
+            let converted = converted.unwrap_or(one);
+            for (name, value) in converted {
+                match (theirs.get_mut(&name), value) {
+                    (Some(Value::Object(outer)), Value::Object(members)) => outer.extend(members),
+                    (Some(_), _) => return unchanged(),
+                    (None, value) => drop(theirs.insert(name, value)),
+                }
+            }
+        }
+        if canonical == "background_run"
+            && let Some(depth) = depth.checked_sub(1)
+        {
+            self.show_inner_call(&mut theirs, depth);
+        }
+        (row.name != canonical || theirs != *given).then(|| (row.name, Value::Object(theirs)))
+    }
+
+    fn show_inner_call(&self, call: &mut Map<String, Value>, depth: usize) {
+        let member = |names: &[&'static str]| {
+            let mut names = names.iter();
+            names.find(|name| call.contains_key(**name)).copied()
+        };
+        if let (Some(tool), Some(params)) = (member(&NAMES), member(&INPUTS))
+            && let Some(inner) = call[tool].as_str()
+            && let Some((name, input)) = self.shown(inner, &call[params], depth)
+        {
+            call.insert(tool.to_owned(), name.into());
+            call.insert(params.to_owned(), input);
+        }
     }
 
     /// Returns the canonical name of a tool.

@@ -1,12 +1,16 @@
 //! Tests of the translation of calls in each profile.
 
+use std::fmt::Write as _;
+
+use expect_test::expect;
 use proptest::prelude::*;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::fixture;
 use crate::profile::Profile;
 
-/// Each line of `table` is the model's call, ` → `, the canonical call. A call is a name and its input.
+/// Each line of `table` is the model's call, ` → `, the canonical call. A call is a name and its input. What is shown for
+/// the canonical call is a call of the model with the same meaning.
 fn check(profile: Profile, table: &str) {
     let tools = fixture::tools();
     let lens = fixture::lens(profile, &tools);
@@ -16,7 +20,69 @@ fn check(profile: Profile, table: &str) {
         let input: Value = serde_json::from_str(input).expect(line);
         let (name, input) = lens.accept(name, input);
         assert_eq!(format!("{name} {input}"), expected, "{line}");
+        if let Some((shown, theirs)) = lens.agent_call(&name, &input) {
+            assert_eq!(lens.accept(shown, theirs), (name, input), "{line}");
+        }
     }
+}
+
+// R-233
+#[test]
+fn r_233_canonical_calls_are_shown_with_the_names_of_the_agent() {
+    let tools = fixture::tools();
+    let mut shown = String::new();
+    for (profile, name, input) in [
+        (
+            Profile::Kode,
+            "shell",
+            json!({"command": "ls", "run_in_background": true}),
+        ),
+        (
+            Profile::Kode,
+            "glob",
+            json!({"pattern": "*", "path": "src", "dot": false, "limit": 200}),
+        ),
+        (
+            Profile::Kode,
+            "glob",
+            json!({"pattern": "*", "dot": true, "sort": "name"}),
+        ),
+        (Profile::Kode, "fs_read", json!({"path": "a"})),
+        (Profile::Kode, "read_file", json!("not an object")),
+        (
+            Profile::Sema,
+            "grep",
+            json!({"pattern": "x", "case_insensitive": true}),
+        ),
+        (
+            Profile::Pegasus,
+            "memory",
+            json!({"file": "a.md", "content": "x", "action": "append"}),
+        ),
+        (
+            Profile::Pegasus,
+            "background_run",
+            json!({"tool": "shell", "params": {"command": "ls", "timeout_ms": 5}}),
+        ),
+    ] {
+        let lens = fixture::lens(profile, &tools);
+        let call = lens.agent_call(name, &input);
+        let _ = match call {
+            Some((name, input)) => writeln!(shown, "{name} {input}"),
+            None => writeln!(shown, "the same"),
+        };
+    }
+    expect![[r#"
+        bash_run {"command":"ls","background":true}
+        fs_glob {"pattern":"*","cwd":"src"}
+        fs_glob {"pattern":"*","dot":true,"sort":"name"}
+        the same
+        fs_read "not an object"
+        Grep {"pattern":"x","-i":true}
+        memory_append {"path":"a.md","content":"x"}
+        bg_run {"tool":"shell_exec","params":{"command":"ls","timeout":5}}
+    "#]]
+    .assert_eq(&shown);
 }
 
 // R-300, R-301, R-302, R-303, R-304, R-305, R-306, R-307, R-308, R-309, R-310, R-311
