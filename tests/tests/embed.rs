@@ -1,15 +1,20 @@
 //! A program that has the host inside of it.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use e2e::{host as host_program, root, target};
 use serde_json::json;
-use toolhost::mcp_servers::{ServerConfig, ServerProgram, TIMEOUT, TransportConfig};
+use toolhost::mcp_servers::{
+    McpServer, ServerConfig, ServerError, ServerProgram, TIMEOUT, TransportConfig,
+};
 use toolhost::{
     Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, CallRequest,
-    CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Launcher, Mode, NoSink,
-    Outcome, PluginInfo, PluginName, Principal, Profile, SessionKey, Sink, ToolName, UserId,
+    CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Host, Launcher, Mode,
+    NoSink, Outcome, PluginInfo, PluginName, Principal, Profile, SessionKey, Sink, ToolName,
+    UserId,
 };
 
 fn builder() -> Builder {
@@ -329,6 +334,7 @@ async fn a_front_end_of_another_system_answers_with_its_event() {
     let unanswered = |_, _| std::future::pending();
     let host = files()
         .allow_path(folder.path(), Access::ReadWrite)
+        .profile(Profile::Sema)
         .prompter(Arc::new(CallbackPrompter::new("a window", unanswered)))
         .build()
         .await
@@ -340,12 +346,16 @@ async fn a_front_end_of_another_system_answers_with_its_event() {
             let event = events.next().await.unwrap();
             for event in front_end.convert(&event) {
                 if event["type"] == "tool:permission:request" {
+                    let input = &event["content"]["input"];
+                    assert_eq!(event["toolName"], "Write");
+                    assert_eq!(input["file_path"], "/workspace/a.txt", "{event}");
+                    assert!(input.get("path").is_none(), "{event}");
                     let kind = "tool:permission:response";
                     let answer =
                         |tool: &str| json!({"type": kind, "toolName": tool, "selected": "agree"});
-                    let wrong = host.answer_event(FrontEnd::Sema, &answer("read_file"));
+                    let wrong = host.answer_event(FrontEnd::Sema, &answer("Read"));
                     assert!(wrong.is_err());
-                    let call = host.answer_event(FrontEnd::Sema, &answer("write_file"));
+                    let call = host.answer_event(FrontEnd::Sema, &answer("Write"));
                     assert_eq!(call.unwrap().0, event["toolId"].as_str().unwrap());
                     return;
                 }
@@ -395,66 +405,137 @@ async fn r_233_a_profile_applies_to_the_lists_turns_and_events_of_the_library() 
     host.shut_down().await.unwrap();
 }
 
-/// The server is another host. Its tools need rules, as all tools that are not read-only.
+/// A server that is another host and serves a directory of plugins.
+fn config_of_server(plugins: &Path) -> ServerConfig {
+    let plugins = plugins.display().to_string();
+    let args = ["run", "--no-store", "--watch", "--plugins", &plugins];
+    let program = host_program(&[]).get_program().to_owned();
+    ServerConfig {
+        name: "own".to_owned(),
+        transport: TransportConfig::Stdio(ServerProgram {
+            command: program.to_str().unwrap().into(),
+            args: args.map(Into::into).into(),
+            env: [].into(),
+            cwd: root(),
+        }),
+        include: vec!["base64_*".to_owned(), "current_time".to_owned()],
+        exclude: Vec::new(),
+        timeout: TIMEOUT,
+        is_trusted: false,
+    }
+}
+
+async fn connected(
+    config: ServerConfig,
+    launcher: Option<Launcher>,
+) -> (Host, Result<McpServer, ServerError>) {
+    let builder = files().rule(Decision::Allow, "mcp__own__base64_encode");
+    let builder = match launcher {
+        Some(launcher) => builder.launcher(launcher),
+        None => builder,
+    };
+    let host = builder.build().await.unwrap();
+    let server = host.connect(config).await;
+    (host, server)
+}
+
+fn tools_of_server(host: &Host) -> Vec<String> {
+    let tools = host.tools();
+    let names = tools.iter().map(|tool| tool.name.to_string());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("mcp__")).collect();
+    names.sort_unstable();
+    names
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_mcp_server_is_connected_and_disconnected() {
-    let program = host_program(&[]).get_program().to_owned();
-    let server = |launcher: Option<Launcher>| {
-        let plugins = root().join("plugins/data.wasm").display().to_string();
-        let args = ["run", "--no-store", "--plugins", &plugins];
-        let config = ServerConfig {
-            name: "own".to_owned(),
-            transport: TransportConfig::Stdio(ServerProgram {
-                command: program.to_str().unwrap().into(),
-                args: args.map(Into::into).into(),
-                env: [].into(),
-                cwd: root(),
-            }),
-            include: vec!["base64_*".to_owned()],
-            exclude: Vec::new(),
-            timeout: TIMEOUT,
-            is_trusted: false,
-        };
-        async move {
-            let builder = files().rule(Decision::Allow, "mcp__own__base64_encode");
-            let builder = match launcher {
-                Some(launcher) => builder.launcher(launcher),
-                None => builder,
-            };
-            let host = builder.build().await.unwrap();
-            let server = host.connect(config).await;
-            (host, server)
-        }
+    let plugins = tempfile::tempdir().unwrap();
+    let plugin = |name: &str| {
+        let temporary = plugins.path().join(format!("{name}.part"));
+        fs::copy(root().join(format!("plugins/{name}.wasm")), &temporary).unwrap();
+        fs::rename(temporary, plugins.path().join(format!("{name}.wasm"))).unwrap();
     };
-    let (_, refused) = server(None).await;
+    plugin("data");
+    let (_, refused) = connected(config_of_server(plugins.path()), None).await;
     let error = refused.err().unwrap().to_string();
     assert!(error.contains("`Builder::launcher`"), "{error}");
 
     let launcher = Launcher {
-        program: program.clone().into(),
+        program: host_program(&[]).get_program().into(),
         args: vec!["process-launcher".into()],
     };
-    let (host, connected) = server(Some(launcher)).await;
-    let connected = connected.unwrap();
-    let tools = host.tools();
-    let names = tools.iter().map(|tool| tool.name.as_str());
-    let mut names: Vec<_> = names.filter(|name| name.starts_with("mcp__")).collect();
-    names.sort_unstable();
-    assert_eq!(
-        names,
-        ["mcp__own__base64_decode", "mcp__own__base64_encode"]
-    );
-    assert!(connected.changes().is_empty());
+    let (host, server) = connected(config_of_server(plugins.path()), Some(launcher)).await;
+    let server = server.unwrap();
+    let listed = ["mcp__own__base64_decode", "mcp__own__base64_encode"];
+    assert_eq!(tools_of_server(&host), listed);
+    assert!(server.changes().is_empty());
     let input = json!({"text": "hi"});
     let report = host.call("mcp__own__base64_encode", input.clone()).await;
     assert!(text(&report).contains("aGk="), "{}", text(&report));
+    // Without a rule, tools of a server need approval.
     let denied = host.call("mcp__own__base64_decode", json!({"text": "aGk="}));
     assert!(denied.await.result.is_err());
-    connected.disconnect().await;
+
+    for (name, reason) in [
+        ("Own", "has this name"),
+        ("o/wn", "is not a valid server name"),
+    ] {
+        let mut config = config_of_server(plugins.path());
+        config.name = name.to_owned();
+        let error = host.connect(config).await.err().unwrap().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+
+    // A tool that the server adds is left out until it is approved.
+    plugin("system");
+    let added = async {
+        while server.changes().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(tools_of_server(&host), listed);
+        server.approve_changes(&server.changes()).unwrap();
+        while tools_of_server(&host).len() == listed.len() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(2), added)
+        .await
+        .expect("the server announces the change");
+    assert_eq!(tools_of_server(&host)[2], "mcp__own__current_time");
+
+    server.disconnect().await;
     let report = host.call("mcp__own__base64_encode", input).await;
-    let error = report.result.unwrap_err();
-    assert_eq!(error.code, "tool_not_registered");
+    assert_eq!(report.result.unwrap_err().code, "tool_not_registered");
+    // The name is free again, and dropping a server removes its tools.
+    let again = host.connect(config_of_server(plugins.path())).await;
+    assert_eq!(tools_of_server(&host).len(), 3);
+    drop(again.unwrap());
+    assert!(tools_of_server(&host).is_empty());
     host.shut_down().await.unwrap();
+}
+
+/// Otherwise a tool could replace the program, which runs outside of the sandbox.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_tools_can_write_to_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("server.sh"), "exit 1").unwrap();
+    let host = files()
+        .allow_path(folder.path(), Access::ReadWrite)
+        .build()
+        .await
+        .unwrap();
+    let mut config = config_of_server(folder.path());
+    config.transport = TransportConfig::Stdio(ServerProgram {
+        command: "sh".into(),
+        args: vec!["server.sh".into()],
+        env: [].into(),
+        cwd: folder.path().to_owned(),
+    });
+    let error = host.connect(config).await.err().unwrap().to_string();
+    assert!(
+        error.contains("server.sh is in a directory that tools can write to"),
+        "{error}"
+    );
 }
 
 /// An event answers only questions of the session that it comes from.

@@ -62,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-formats",
             "toolhost-hostfiles",
             "toolhost-kernel",
+            "toolhost-mcp-client",
             "toolhost-net",
             "toolhost-process",
             "toolhost-runtime",

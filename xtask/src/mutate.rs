@@ -244,9 +244,16 @@ impl Scratch {
                 .arg("--message-format=json-render-diagnostics")
                 .args(arguments),
         )?;
+        // Cargo also names the programs that a test starts.
+        let profile = if verb == "test" {
+            r#""test":true},"features""#
+        } else {
+            r#""test":false},"features""#
+        };
         messages
             .lines()
             .rev()
+            .filter(|line| line.contains(profile))
             .find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next())
             .map(PathBuf::from)
             .with_context(|| format!("cargo built no program with {arguments:?}"))

@@ -88,7 +88,7 @@ impl Step {
             Self::MeasuredHost => {
                 shell::run(
                     job.cargo("build")
-                        .args(["--workspace", "--bins", "--release"]),
+                        .args(["--workspace", "--bin", "host", "--release"]),
                 )
             }
             Self::Plugins => components::build_plugins(job),

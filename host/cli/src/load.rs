@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use toolhost::mcp_servers::MessageLimiter;
 use toolhost::{
     Agents, BrokenPlugin, CommandAgents, CompiledPlugin, Compiler, Error, HostParts, Launcher,
     PreparedHost, Profile, Prompter, Resources, ServedPlugin,
@@ -27,11 +28,9 @@ use crate::unmatched_settings::unmatched_settings;
 mod live_changes;
 mod resources;
 mod server_log;
-mod server_messages;
 pub mod servers;
 
 use resources::ServerResources;
-use server_messages::MessageLimiter;
 use servers::{OnServerEvent, Registrar, ServerStorage, Servers};
 
 pub use toolhost::LoadPurpose;

@@ -29,6 +29,20 @@ pub struct ServerConfig {
     pub is_trusted: bool,
 }
 
+impl ServerConfig {
+    /// Checks the operator's name for a server, which becomes part of the names of tools and files.
+    pub fn check_name(name: &str) -> Result<(), String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            return Err(format!(
+                "`{}` is not a valid server name; use letters, digits, `_` and `-`",
+                text::escape_line(name, 80)
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// The transport of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig {

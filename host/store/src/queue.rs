@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of jobs per transaction.
 pub const MAX_GROUP: usize = 512;
 /// How long jobs without a waiting caller are delayed, so that a burst shares one `fsync`.
-const GROUP_DELAY: Duration = Duration::from_millis(4);
+const GROUP_DELAY: Duration = Duration::from_millis(20);
 /// Delay before the writer retries a failed write.
 const RETRY: Duration = Duration::from_millis(500);
 /// Maximum time that `queue` waits for room.

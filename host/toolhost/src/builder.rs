@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// Sets the prompter, usually a [`crate::Callback`].
+    /// Sets the prompter, usually a [`crate::CallbackPrompter`].
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
         self.policy.interactive = true;
         self.parts.prompter = prompter;
@@ -182,7 +182,7 @@ impl Builder {
         self
     }
 
-    /// Sets the receiver of notes and warnings during loading.
+    /// Sets the receiver of notes and warnings, during loading and from MCP servers.
     pub fn on_message(mut self, say: MessageSink) -> Self {
         self.parts.on_message = say;
         self

@@ -1,4 +1,4 @@
-//! Front ends of other agent systems: their events with the tool names of a profile, and their answers to questions.
+//! Front ends of other agent systems: their events with the names of a profile, and their answers to questions.
 
 use std::sync::Arc;
 
@@ -75,6 +75,10 @@ impl FrontEndEvents {
                 }
                 if content["tool"] == canonical {
                     content["tool"] = json!(name);
+                    let shown = profiled.agent_call(canonical, &content["input"]);
+                    if let Some((_, input)) = shown {
+                        content["input"] = input;
+                    }
                 }
             }
             EventKind::CallCompleted { title, .. } if title == canonical => {

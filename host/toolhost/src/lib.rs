@@ -31,7 +31,6 @@ mod host_paths;
 mod host_resources;
 mod inherited;
 mod load;
-#[cfg(feature = "mcp-client")]
 pub mod mcp_servers;
 mod provided_directories;
 pub mod retention;
@@ -49,7 +48,7 @@ pub use toolhost_contract::{
 };
 pub use toolhost_formats::events::FrontEnd;
 pub use toolhost_formats::model::{self as format, Format};
-pub use toolhost_formats::profile::Profile;
+pub use toolhost_formats::profile::{Profile, UnmappedTools};
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, DetachError,

@@ -28,7 +28,6 @@ use crate::error::{Error, ErrorKindExt as _};
 use crate::grants::{ScopeOpener, plan_grants};
 use crate::host_resources::HostResources;
 use crate::inherited;
-#[cfg(feature = "mcp-client")]
 use crate::mcp_servers::ServerConnecting;
 use crate::retention::{self, RetentionTask};
 use crate::scratch_dir::ScratchDir;
@@ -90,7 +89,6 @@ pub struct Host {
     pub missing: Vec<String>,
     pub settings: Settings,
     resources: Arc<HostResources>,
-    #[cfg(feature = "mcp-client")]
     pub(crate) connecting: ServerConnecting,
     loader: tokio::sync::Mutex<PluginLoader>,
     loaded: RwLock<Arc<LoadedPlugins>>,
@@ -181,10 +179,10 @@ impl HostParts {
             broken,
             temporary,
             keeper,
-            #[cfg(feature = "mcp-client")]
             connecting: ServerConnecting {
                 launcher: self.launcher,
                 on_message: self.on_message,
+                connected: Arc::default(),
             },
         })
     }
@@ -256,7 +254,6 @@ pub struct PreparedHost {
     broken: Vec<BrokenPlugin>,
     temporary: Option<ScratchDir>,
     keeper: Option<RetentionTask>,
-    #[cfg(feature = "mcp-client")]
     connecting: ServerConnecting,
 }
 
@@ -342,7 +339,6 @@ impl PreparedHost {
             loader: tokio::sync::Mutex::new(loader),
             missing,
             settings: self.settings,
-            #[cfg(feature = "mcp-client")]
             connecting: self.connecting,
             resources: self.outlets,
             _temporary: self.temporary,

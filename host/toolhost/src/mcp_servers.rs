@@ -1,21 +1,25 @@
-//! Tools of other MCP servers (feature `mcp-client`).
+//! Tools of other MCP servers.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use toolhost_contract::{BoxFuture, Descriptor, ToolName, text};
+use toolhost_contract::{BoxFuture, Descriptor, ToolName};
 use toolhost_kernel::{Kernel, PluginInfo, RegisterError, check_schemas};
 use toolhost_mcp_client::{
-    ApprovalError, Approvals, Dial, DialedConnection, EventListener, HttpDialer, Listing,
-    ListingChecks, LoginStore, Server, ServerContext, ServerEvent, ServerLogger, ServerShared,
-    ServerTools, StdioDialer, WriteLine, plugin_name,
+    Dial, DialedConnection, HttpDialer, ListingChecks, ServerContext, ServerLogger, ServerTools,
+    StdioDialer, plugin_name,
 };
 use toolhost_process::Launcher;
 
-use crate::load::{Host, MessageSink};
+mod connection;
+mod messages;
 
+pub use connection::McpServer;
+pub(crate) use connection::ServerConnecting;
+pub use messages::{LeftOutTools, MessageLimiter};
 pub use toolhost_mcp_client::{
-    HiddenValue, ServerAddress, ServerConfig, ServerError, ServerProgram, ServerState, TIMEOUT,
-    ToolChange, TransportConfig,
+    ApprovalError, Approvals, EventListener, HiddenValue, Listing, LoginStore, OAuth, Server,
+    ServerAddress, ServerConfig, ServerError, ServerProgram, ServerShared, ServerState, TIMEOUT,
+    ToolChange, TransportConfig, WriteLine,
 };
 
 /// What a server is started with, in addition to its configuration.
@@ -61,23 +65,6 @@ pub fn start(config: ServerConfig, parts: ServerParts) -> Server {
     Server::start(config, dial, context)
 }
 
-/// For a server that is a program, in a host that cannot start programs.
-struct NoLauncher {
-    server: String,
-}
-
-impl Dial for NoLauncher {
-    fn dial(&self, _: Arc<ServerLogger>) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
-        let reason =
-            "it is a program, and the host has no launcher; set one with `Builder::launcher`";
-        let error = ServerError::Config {
-            server: self.server.clone(),
-            reason: reason.to_owned(),
-        };
-        Box::pin(async { Err(error) })
-    }
-}
-
 /// Registers the tools that a server lists, in place of those that it listed before. If that fails, the server has no
 /// tools, because the earlier ones may no longer exist.
 pub fn register(
@@ -99,12 +86,6 @@ pub fn register(
     })
 }
 
-/// What [`Host::connect`] needs of the host's parts.
-pub(crate) struct ServerConnecting {
-    pub launcher: Option<Launcher>,
-    pub on_message: MessageSink,
-}
-
 /// The variables of this process, of which a server gets a few.
 pub fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
@@ -112,110 +93,19 @@ pub fn environment() -> Vec<(String, String)> {
         .collect()
 }
 
-/// A connected server. Dropping it ends the server abruptly and leaves its tools listed; see [`McpServer::disconnect`].
-#[must_use]
-pub struct McpServer {
-    server: Server,
-    kernel: Weak<Kernel>,
-    approvals: Arc<Approvals>,
+/// For a server that is a program, in a host that cannot start programs.
+struct NoLauncher {
+    server: String,
 }
 
-impl Host {
-    /// Connects to an MCP server and adds its tools as `mcp__SERVER__TOOL`. Waits until the server has listed them or
-    /// the first attempt has failed. They follow the server's later lists and return after a loss of the connection.
-    ///
-    /// The server is not sandboxed. Rules, records and hooks apply to its tools. Tools that the server adds or changes
-    /// later are left out until [`McpServer::approve_changes`].
-    pub async fn connect(&self, config: ServerConfig) -> Result<McpServer, ServerError> {
-        let approvals = Arc::new(Approvals::in_memory());
-        let approved = approvals.approve(&config.name, config.digest());
-        approved.map_err(|error| ServerError::Config {
-            server: config.name.clone(),
-            reason: error.to_string(),
-        })?;
-        let kernel = Arc::downgrade(&self.kernel);
-        let parts = ServerParts {
-            approvals: Arc::clone(&approvals),
-            logins: None,
-            launcher: self.connecting.launcher.clone(),
-            log: Arc::new(|_| {}),
-            on_event: follow(
-                Weak::clone(&kernel),
-                Arc::clone(&self.connecting.on_message),
-            ),
+impl Dial for NoLauncher {
+    fn dial(&self, _: Arc<ServerLogger>) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
+        let reason =
+            "it is a program, and the host has no launcher; set one with `Builder::launcher`";
+        let error = ServerError::Config {
+            server: self.server.clone(),
+            reason: reason.to_owned(),
         };
-        let server = start(config, parts);
-        server.shared().first_listing().await?;
-        Ok(McpServer {
-            server,
-            kernel,
-            approvals,
-        })
+        Box::pin(async { Err(error) })
     }
-}
-
-impl McpServer {
-    pub fn state(&self) -> ServerState {
-        self.server.shared().state()
-    }
-
-    /// The tools that are left out because the server added or changed them after it was connected.
-    pub fn changes(&self) -> Vec<ToolChange> {
-        let listing = self.server.shared().listing();
-        listing.map_or_else(Vec::new, |listing| listing.changed.clone())
-    }
-
-    /// Approves these changes, usually of [`McpServer::changes`]. The tools are added when the server lists them again.
-    pub fn approve_changes(&self, changes: &[ToolChange]) -> Result<(), ApprovalError> {
-        let shared = self.server.shared();
-        let listing = shared.listing();
-        let same = listing.as_ref().map_or(&[][..], |listing| &listing.tools);
-        let config = &shared.config;
-        self.approvals
-            .approve_tools(&config.name, config.digest(), same, changes)?;
-        shared.list_again();
-        Ok(())
-    }
-
-    /// Removes its tools and ends the server gracefully.
-    pub async fn disconnect(self) {
-        if let Some(kernel) = self.kernel.upgrade() {
-            kernel.unregister(&plugin_name(&self.server.shared().config.name));
-        }
-        self.server.stop().await;
-    }
-}
-
-/// Keeps the registry in sync with a server, and reports its problems.
-fn follow(kernel: Weak<Kernel>, on_message: MessageSink) -> Box<EventListener> {
-    Box::new(move |shared, event| {
-        let Some(kernel) = kernel.upgrade() else {
-            return;
-        };
-        let name = &shared.config.name;
-        let message = match event {
-            ServerEvent::Listed(listing) => {
-                for excluded in &listing.excluded {
-                    on_message(&format!(
-                        "warning: server `{name}`: tool `{}` is left out: {}",
-                        excluded.tool,
-                        text::escape_line(&excluded.reason, 500)
-                    ));
-                }
-                match register(&kernel, shared, &listing) {
-                    Ok(_) => return,
-                    Err(error) => format!("error: server `{name}`: {error}"),
-                }
-            }
-            ServerEvent::Lost { reason, wait } => {
-                let wait = wait.as_secs();
-                format!("warning: server `{name}`: {reason}; retrying in {wait} s")
-            }
-            ServerEvent::GaveUp(error) => {
-                kernel.unregister(&plugin_name(name));
-                format!("error: {error}")
-            }
-        };
-        on_message(&text::escape_lines(&message, 2_000));
-    })
 }

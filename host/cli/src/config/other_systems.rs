@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toolhost_contract::text;
+use toolhost_mcp_client::ServerConfig;
 
 use super::values::{self, Milliseconds};
 use super::{Variable, key_case};
@@ -127,12 +128,7 @@ pub struct McpServers(pub BTreeMap<String, McpServer>);
 impl McpServers {
     fn add<E: Error>(&mut self, name: String, server: McpServer) -> Result<(), E> {
         let shown = text::escape_line(&name, 80);
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-            return Err(E::custom(format!(
-                "`{shown}` is not a valid server name; use letters, digits, `_` and `-`"
-            )));
-        }
+        ServerConfig::check_name(&name).map_err(E::custom)?;
         if server.name.as_ref().is_some_and(|own| *own != name) {
             return Err(E::custom(format!(
                 "server `{shown}` has a different `name` in its table; keep one"

@@ -8,17 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use toolhost::mcp_servers::{self, ServerParts};
+use toolhost::mcp_servers::{self, LeftOutTools, MessageLimiter, ServerParts};
 use toolhost_contract::{Descriptor, text};
 use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
 use toolhost_mcp_client::{
-    Approvals, DiscoveredTools, DiscoveryContext, Listing, LoginStore, Server, ServerConfig,
-    ServerError, ServerEvent, ServerShared, plugin_name, private_folder,
+    Approvals, DiscoveredTools, DiscoveryContext, ExcludedTool, Listing, LoginStore, Server,
+    ServerConfig, ServerError, ServerEvent, ServerShared, plugin_name, private_folder,
 };
 use toolhost_process::Launcher;
 
 use super::server_log::ServerLog;
-use super::server_messages::{MessageLimiter, left_out_message};
 use crate::settings::{CliSettings, DiscoverySettings, ServerSettings};
 use crate::terminal::note;
 
@@ -312,6 +311,21 @@ impl Registrar {
             note(&message);
         }
     }
+}
+
+/// The message about tools that are left out. `approved` is the name to pass to `host mcp approve`.
+fn left_out_message(
+    source: &str,
+    approved: &str,
+    left_out: &[ExcludedTool],
+    verbose: bool,
+) -> String {
+    LeftOutTools {
+        source,
+        review: &format!("review with `host mcp approve {approved}`"),
+        verbose,
+    }
+    .message(left_out)
 }
 
 /// Runs the discovery command if it is approved, and registers the tools that it prints in place of those that it printed

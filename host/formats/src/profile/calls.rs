@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::mapping::ToolMapping;
+use super::mapping::{ParamMapping, ToolMapping};
 use super::params::{allows, property, to_agent, to_canonical};
 use super::profiled_registry::ProfiledRegistry;
 use toolhost_contract::exact_integers::parse_exact;
@@ -18,35 +18,31 @@ impl ProfiledRegistry<'_> {
         self.translated(name, input, MAX_NESTED_CALLS)
     }
 
-    /// Returns the name and input with which a model makes a canonical call, for displays, or `None` if they are the same.
-    /// Parameters that the agent does not have keep their canonical names, and values that it defaults to are omitted.
+    /// Returns the name and input with which a model makes a canonical call, for displays, or `None` if they are the same
+    /// or the agent has no tool for the call. Parameters that the agent does not have keep their canonical names, and
+    /// values that it defaults to are omitted.
     pub fn agent_call(&self, canonical: &str, input: &Value) -> Option<(&'static str, Value)> {
         self.shown(canonical, input, MAX_NESTED_CALLS)
     }
 
     fn shown(&self, canonical: &str, input: &Value, depth: usize) -> Option<(&'static str, Value)> {
-        let schema = &self.tool(canonical)?.input_schema;
-        let nothing = Map::new();
-        let given = input.as_object().unwrap_or(&nothing);
+        let (Some(tool), Some(given)) = (self.tool(canonical), input.as_object()) else {
+            // Also for a call that runs while its tool is removed.
+            let row = self.mappings(canonical).next()?;
+            return (row.name != canonical).then(|| (row.name, input.clone()));
+        };
+        let schema = &tool.input_schema;
         let is_default = |row: &ToolMapping, name: &str, value: &Value| {
             row.defaults.iter().any(|(default, fill)| {
                 property(schema, default).is_some_and(|(own, _)| own == name)
                     && fill.constant().as_ref() == Some(value)
             })
         };
-        let count = |row: &ToolMapping| {
-            let defaults = given.iter();
-            defaults
-                .filter(|(name, value)| is_default(row, name, value))
-                .count()
-        };
         // Several tools of the agent can be one canonical tool with different values of a parameter.
-        let rows: Vec<_> = self.mappings(canonical).collect();
-        let row = rows.iter().rev().max_by_key(|row| count(row))?;
+        let row = self
+            .mappings(canonical)
+            .find(|row| is_made_with(row, schema, given))?;
         let unchanged = || (row.name != canonical).then(|| (row.name, input.clone()));
-        if !input.is_object() {
-            return unchanged();
-        }
         let mut theirs = Map::new();
         for (name, value) in given {
             if is_default(row, name, value) {
@@ -188,6 +184,29 @@ impl ProfiledRegistry<'_> {
             call.insert(member.to_owned(), input);
         }
     }
+}
+
+/// Whether the agent's tool makes calls with this input: it has the values that the tool always passes, for which it has
+/// no parameters.
+fn is_made_with(row: &ToolMapping, schema: &Value, given: &Map<String, Value>) -> bool {
+    row.defaults.iter().all(|(name, fill)| {
+        let Some((own, _)) = property(schema, name) else {
+            return true;
+        };
+        let is_param = |param: &ParamMapping| {
+            let params = std::iter::once(param).chain(param.members());
+            params
+                .filter_map(|param| property(schema, param.canonical))
+                .any(|(canonical, _)| canonical == own)
+        };
+        let is_free = row.params.iter().any(is_param);
+        match (fill.constant(), given.get(own)) {
+            _ if is_free => true,
+            (Some(constant), Some(value)) => constant == *value,
+            (Some(constant), None) => schema["properties"][own]["default"] == constant,
+            (None, _) => true,
+        }
+    })
 }
 
 /// The members with the tool name and the input of a nested call, in all spellings.

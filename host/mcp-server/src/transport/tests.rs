@@ -104,6 +104,18 @@ async fn check(line: &[u8], expected: &[(Value, i64)]) {
     assert_eq!(client.receive().await["id"], Value::Null, "{shown}");
 }
 
+#[tokio::test]
+async fn a_response_is_written_before_its_future_is_polled() {
+    let (mut client, mut lines) = Client::new();
+    let unpolled = send(&mut lines, result(1, 1));
+    assert_eq!(client.receive().await["id"], 1);
+    // What the pipe does not take follows when the future is polled.
+    let rest = send(&mut lines, result(2, 2 * PIPE));
+    let (written, received) = tokio::join!(rest, client.receive());
+    assert_eq!((written.unwrap(), &received["id"]), ((), &json!(2)));
+    unpolled.await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_request_is_answered_and_notifications_are_not() {
     let long = "x".repeat(MAX_LINE);

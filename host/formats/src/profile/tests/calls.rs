@@ -49,6 +49,17 @@ fn r_233_canonical_calls_are_shown_with_the_names_of_the_agent() {
         ),
         (Profile::Kode, "fs_read", json!({"path": "a"})),
         (Profile::Kode, "read_file", json!("not an object")),
+        // Calls with canonical names that no tool of the agent makes.
+        (
+            Profile::Pegasus,
+            "memory",
+            json!({"file": "a.md", "action": "delete"}),
+        ),
+        (
+            Profile::Gemini,
+            "memory",
+            json!({"file": "a.md", "action": "read"}),
+        ),
         (
             Profile::Sema,
             "grep",
@@ -78,6 +89,8 @@ fn r_233_canonical_calls_are_shown_with_the_names_of_the_agent() {
         fs_glob {"pattern":"*","dot":true,"sort":"name"}
         the same
         fs_read "not an object"
+        the same
+        the same
         Grep {"pattern":"x","-i":true}
         memory_append {"path":"a.md","content":"x"}
         bg_run {"tool":"shell_exec","params":{"command":"ls","timeout":5}}

@@ -42,49 +42,60 @@ impl MessageLimiter {
     }
 }
 
-/// The message about tools that are left out. `approved` is the name to pass to `host mcp approve`.
-pub fn left_out_message(
-    source: &str,
-    approved: &str,
-    left_out: &[ExcludedTool],
-    verbose: bool,
-) -> String {
-    let (changed, others): (Vec<_>, Vec<_>) = left_out.iter().partition(|one| one.is_changed);
-    let few = if verbose {
-        MAX_NAMED_VERBOSE
-    } else {
-        MAX_NAMED
-    };
-    let mut lines = Vec::new();
-    if !changed.is_empty() {
-        let names: Vec<_> = changed.iter().take(few).map(|one| &*one.tool).collect();
-        let more = match changed.len().saturating_sub(few) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
+/// How to report tools that are left out.
+pub struct LeftOutTools<'a> {
+    /// For example ``server `NAME` ``.
+    pub source: &'a str,
+    /// How the user reviews tools that are new or changed.
+    pub review: &'a str,
+    /// Names more of them.
+    pub verbose: bool,
+}
+
+impl LeftOutTools<'_> {
+    /// Returns one line for each kind of problem, or nothing.
+    pub fn message(&self, left_out: &[ExcludedTool]) -> String {
+        let Self {
+            source,
+            review,
+            verbose,
+        } = *self;
+        let (changed, others): (Vec<_>, Vec<_>) = left_out.iter().partition(|one| one.is_changed);
+        let few = if verbose {
+            MAX_NAMED_VERBOSE
+        } else {
+            MAX_NAMED
         };
-        lines.push(format!(
-            "warning: {source}: not served until approved, because new or changed: {}{more}; review with `host mcp approve \
-             {approved}`",
-            names.join(", ")
-        ));
+        let mut lines = Vec::new();
+        if !changed.is_empty() {
+            let names: Vec<_> = changed.iter().take(few).map(|one| &*one.tool).collect();
+            let more = match changed.len().saturating_sub(few) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            lines.push(format!(
+                "warning: {source}: not served until approved, because new or changed: {}{more}; {review}",
+                names.join(", ")
+            ));
+        }
+        lines.extend(others.iter().take(few).map(|one| {
+            let reason = text::escape_line(&one.reason, 500);
+            format!(
+                "warning: {source}: tool {} is not served: {reason}",
+                one.tool
+            )
+        }));
+        match others.len().saturating_sub(few) {
+            0 => {}
+            more if verbose => lines.push(format!(
+                "warning: {source}: {more} more tools are not served"
+            )),
+            more => lines.push(format!(
+                "warning: {source}: {more} more tools are not served; --verbose lists them"
+            )),
+        }
+        lines.join("\n")
     }
-    lines.extend(others.iter().take(few).map(|one| {
-        let reason = text::escape_line(&one.reason, 500);
-        format!(
-            "warning: {source}: tool {} is not served: {reason}",
-            one.tool
-        )
-    }));
-    match others.len().saturating_sub(few) {
-        0 => {}
-        more if verbose => lines.push(format!(
-            "warning: {source}: {more} more tools are not served"
-        )),
-        more => lines.push(format!(
-            "warning: {source}: {more} more tools are not served; --verbose lists them"
-        )),
-    }
-    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -104,13 +115,21 @@ mod tests {
             .collect()
     }
 
+    fn report(verbose: bool) -> LeftOutTools<'static> {
+        LeftOutTools {
+            source: "s",
+            review: "look",
+            verbose,
+        }
+    }
+
     #[test]
     fn changed_tools_are_named_in_one_line() {
-        expect!["warning: s: not served until approved, because new or changed: t0, t1, t2 and 47 more; review with `host mcp approve n`"]
-            .assert_eq(&left_out_message("s", "n", &left_out(50, 0), false));
-        assert_eq!(left_out_message("s", "n", &[], true), "");
+        expect!["warning: s: not served until approved, because new or changed: t0, t1, t2 and 47 more; look"]
+            .assert_eq(&report(false).message(&left_out(50, 0)));
+        assert_eq!(report(true).message(&[]), "");
         for (verbose, lines) in [(false, 1 + 3 + 1), (true, 1 + 100 + 1)] {
-            let message = left_out_message("s", "n", &left_out(2_000, 2_000), verbose);
+            let message = report(verbose).message(&left_out(2_000, 2_000));
             assert_eq!(message.lines().count(), lines);
             assert!(message.len() < 700 * lines + 1_000, "{}", message.len());
         }
