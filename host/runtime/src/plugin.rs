@@ -7,10 +7,11 @@ use serde_json::Value;
 use toolhost_contract::path_members::is_path_member;
 use toolhost_contract::policy::{Mode, RunningJob};
 use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, Descriptor, EffectBounds, FileAccess, Grant,
-    Limits, Outcome, PluginName, Preview, Principal, Rendering, Sink, StagedEffects, StagedResult,
+    Access, Backend, BoxFuture, Call, CallError, Descriptor, EffectBounds, ErrorClass, FileAccess,
+    Grant, Limits, Outcome, PluginName, Preview, Principal, Rendering, SessionKey, Sink,
+    StagedEffects, StagedResult,
 };
-use toolhost_vfs::{ReadTracker, Scope, Stage, StageLimits};
+use toolhost_vfs::{PathGrant, ReadTracker, Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
 use crate::capabilities::{self, CallCapabilities, Capabilities};
@@ -23,7 +24,6 @@ use crate::missing_grants;
 use crate::owners::job_owner;
 use crate::path_view::DirRestriction;
 use crate::programs::{AuthorizedAction, ProgramGrant};
-use crate::session_files::{CallerFiles, SessionDirs, SessionFiles};
 use crate::staging::{StagedFiles, Staging};
 
 /// The operator's grants to a plugin. Each call gets the part that its own grant covers.
@@ -36,6 +36,27 @@ pub struct PluginGrants {
     /// `None`: writes are applied immediately, and cannot be reviewed or undone.
     pub staging: Option<Staging>,
     pub capabilities: Capabilities,
+}
+
+/// Host directories that each session has separately.
+#[derive(Clone)]
+pub struct SessionDirs {
+    /// At least one of them is writable.
+    pub writable: bool,
+    /// Returns the directories of a session, and creates missing ones. May block.
+    pub open: Arc<SessionDirsFn>,
+}
+
+type SessionDirsFn = dyn Fn(&SessionKey) -> Result<Vec<PathGrant>, SessionDirError> + Send + Sync;
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SessionDirError(pub String);
+
+/// The files of one caller.
+struct CallerFiles {
+    read_only: Files,
+    granted: Files,
 }
 
 impl CallerFiles {
@@ -75,7 +96,7 @@ pub struct Plugin {
     no_files: Files,
     read_only: Files,
     granted: Files,
-    session_files: Option<SessionFiles>,
+    session_dirs: Option<SessionDirs>,
     env: Vec<(String, String)>,
     staging: Option<Staging>,
     capabilities: Capabilities,
@@ -91,7 +112,7 @@ impl Plugin {
             no_files: Files::new(Scope::empty())?,
             read_only: Files::new(grants.scope.read_only())?,
             granted: Files::new(grants.scope)?,
-            session_files: grants.session_dirs.map(SessionFiles::new),
+            session_dirs: grants.session_dirs,
             env: grants.env,
             staging: grants.staging,
             shell: grants
@@ -135,16 +156,26 @@ impl Plugin {
     async fn caller_files(&self, call: &Call) -> Result<CallerFiles, CallError> {
         let tool = self.find_tool(call);
         let wants = tool.is_none_or(capabilities::uses_files);
-        match self.session_files.as_ref().filter(|_| wants) {
-            Some(files) => {
-                let key = call.caller.session_key();
-                files.of(key, self.granted.scope()).await
-            }
-            None => Ok(CallerFiles {
+        let Some(own) = self.session_dirs.as_ref().filter(|_| wants) else {
+            return Ok(CallerFiles {
                 read_only: self.read_only.clone(),
                 granted: self.granted.clone(),
-            }),
-        }
+            });
+        };
+        let (folders, key) = (Arc::clone(&own.open), call.caller.session_key());
+        let scope = self.granted.scope().clone();
+        let open = move || {
+            let scope = scope.with_host_dirs(&folders(&key)?)?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(CallerFiles {
+                read_only: Files::new(scope.read_only())?,
+                granted: Files::new(scope)?,
+            })
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
+        opened.map_err(CallError::internal)?.map_err(|error| {
+            let message = format!("cannot open the directories of this session: {error}");
+            CallError::new(ErrorClass::Failed, message).code("session_directories_failed")
+        })
     }
 
     fn capabilities_of(
@@ -354,10 +385,7 @@ impl Backend for Plugin {
             let mut roots = files.scope().roots().iter();
             roots.any(|root| root.granted().1 == toolhost_vfs::Access::ReadWrite)
         };
-        let own_writable = self
-            .session_files
-            .as_ref()
-            .is_some_and(SessionFiles::are_writable);
+        let own_writable = self.session_dirs.as_ref().is_some_and(|own| own.writable);
         EffectBounds {
             sandboxed: true,
             can_change_files: capabilities::uses_files(tool)
