@@ -2,14 +2,13 @@
 //! read when it is first used.
 
 use std::borrow::Cow;
-use std::io::{Cursor, ErrorKind, Read as _};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
-    CallError, Concurrency, Descriptor, Digest, Limits, Manifest, NoSink, PluginName, ToolHook,
-    text,
+    CallError, Concurrency, Descriptor, Digest, Limits, Manifest, NoSink, ToolHook, text,
 };
 use toolhost_vfs::Scope;
 use wasmtime::Engine;
@@ -28,6 +27,11 @@ use crate::linked_code::{Linked, LinkedCode};
 use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
+
+mod plugin_file;
+
+pub use plugin_file::read_manifest;
+use plugin_file::{digest, manifest, read};
 
 /// WASI 0.2 packages that every plugin may import. HTTP refuses all requests without the capability `net`. Sockets
 /// refuse all addresses; they are linked because some language runtimes import them.
@@ -395,95 +399,6 @@ impl Loaded {
     pub(crate) async fn code(&self) -> Result<&Linked, CallError> {
         self.code.get().await
     }
-}
-
-/// Reads the manifest of a component without compiling or running it.
-pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
-    let mut file = open(path)?;
-    manifest(path, scan::manifest(path, &mut file)?.as_deref())
-}
-
-fn manifest(path: &Path, text: Option<&str>) -> Result<Manifest, LoadError> {
-    let Some(text) = text else {
-        return Ok(Manifest::without_needs(name_from_file(path)));
-    };
-    Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
-}
-
-/// Reads the file once. It is hashed, scanned and compiled from this buffer, so that later changes do not matter.
-fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let mut bytes = Vec::new();
-    open(path)?
-        .take(scan::MAX_SIZE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|source| read_error(path, source))?;
-    let size = bytes.len() as u64;
-    if size > scan::MAX_SIZE {
-        return Err(too_big(path, size));
-    }
-    Ok(bytes)
-}
-
-/// Hashes the file without keeping it in memory.
-fn digest(path: &Path) -> Result<Digest, LoadError> {
-    let mut file = open(path)?.take(scan::MAX_SIZE);
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(Digest(hasher.finalize().into())),
-            Ok(count) => hasher.update(&buffer[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(read_error(path, error)),
-        }
-    }
-}
-
-fn open(path: &Path) -> Result<std::fs::File, LoadError> {
-    let failed = |source| read_error(path, source);
-    let file = toolhost_hostfiles::open_regular(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
-    if size > scan::MAX_SIZE {
-        return Err(too_big(path, size));
-    }
-    Ok(file)
-}
-
-fn read_error(path: &Path, source: std::io::Error) -> LoadError {
-    LoadError::Read {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-fn too_big(path: &Path, size: u64) -> LoadError {
-    LoadError::TooBig {
-        path: path.to_owned(),
-        size,
-        limit: scan::MAX_SIZE,
-    }
-}
-
-/// Plugin name for a component without a manifest, derived from its file name.
-fn name_from_file(path: &Path) -> PluginName {
-    let stem = path
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().to_lowercase())
-        .unwrap_or_default();
-    let mut name: String = stem
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
-    if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
-        name.insert_str(0, "plugin-");
-    }
-    name.truncate(64);
-    // Cannot fail: the steps above produce a valid name.
-    PluginName::parse(&name)
-        .unwrap_or_else(|_| PluginName::parse("plugin").expect("`plugin` is a valid name"))
 }
 
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {

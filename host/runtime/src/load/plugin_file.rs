@@ -1,0 +1,98 @@
+//! Reads plugin files: their bytes, digest and manifest, within the limit of their size.
+
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use toolhost_contract::{Digest, Manifest, PluginName};
+
+use crate::{LoadError, scan};
+
+/// Reads the manifest of a component without compiling or running it.
+pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
+    let mut file = open(path)?;
+    manifest(path, scan::manifest(path, &mut file)?.as_deref())
+}
+
+pub fn manifest(path: &Path, text: Option<&str>) -> Result<Manifest, LoadError> {
+    let Some(text) = text else {
+        return Ok(Manifest::without_needs(name_from_file(path)));
+    };
+    Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// Reads the file once. It is hashed, scanned and compiled from this buffer, so that later changes do not matter.
+pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let mut bytes = Vec::new();
+    open(path)?
+        .take(scan::MAX_SIZE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|source| read_error(path, source))?;
+    let size = bytes.len() as u64;
+    if size > scan::MAX_SIZE {
+        return Err(too_big(path, size));
+    }
+    Ok(bytes)
+}
+
+/// Hashes the file without keeping it in memory.
+pub fn digest(path: &Path) -> Result<Digest, LoadError> {
+    let mut file = open(path)?.take(scan::MAX_SIZE);
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(Digest(hasher.finalize().into())),
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(read_error(path, error)),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<std::fs::File, LoadError> {
+    let failed = |source| read_error(path, source);
+    let file = toolhost_hostfiles::open_regular(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size > scan::MAX_SIZE {
+        return Err(too_big(path, size));
+    }
+    Ok(file)
+}
+
+fn read_error(path: &Path, source: std::io::Error) -> LoadError {
+    LoadError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn too_big(path: &Path, size: u64) -> LoadError {
+    LoadError::TooBig {
+        path: path.to_owned(),
+        size,
+        limit: scan::MAX_SIZE,
+    }
+}
+
+/// Plugin name for a component without a manifest, derived from its file name.
+fn name_from_file(path: &Path) -> PluginName {
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    let mut name: String = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        name.insert_str(0, "plugin-");
+    }
+    name.truncate(64);
+    // Cannot fail: the steps above produce a valid name.
+    PluginName::parse(&name)
+        .unwrap_or_else(|_| PluginName::parse("plugin").expect("`plugin` is a valid name"))
+}
