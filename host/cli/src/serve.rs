@@ -108,7 +108,7 @@ async fn serve_while_settling<F: Future>(host: &RunningHost, serving: F) -> F::O
 
 fn server_info(starting: &StartingHost) -> ServeOptions {
     let settings = &starting.settings;
-    let (profile, others) = settings.core.profile;
+    let (profile, others) = settings.core.profile_view;
     ServeOptions {
         name: "toolhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

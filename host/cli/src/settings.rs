@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use toolhost::mcp_servers::program_files;
 use toolhost::{
     AllowedPath, Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings,
     command_files, guest_name,
@@ -15,7 +16,7 @@ use toolhost_contract::PluginName;
 use toolhost_formats::profile::UnmappedTools;
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
-use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};
+use toolhost_mcp_client::Discovery;
 
 use crate::config::{
     self, AbTestTable, Bound, Config, PathEntry, PluginTable, PoolsTable, RetentionTable,
@@ -236,7 +237,7 @@ fn unmapped_tools(args: &HostArgs) -> UnmappedTools {
 /// The settings that need no resolution.
 fn plain_settings(args: &HostArgs, config: &Config) -> toolhost::Settings {
     toolhost::Settings {
-        profile: (
+        profile_view: (
             args.profile.or(config.profile).unwrap_or_default(),
             unmapped_tools(args),
         ),
@@ -384,20 +385,10 @@ pub fn server_programs(
     servers: &[ServerSettings],
     discovery: Option<&DiscoverySettings>,
 ) -> Vec<PathBuf> {
-    let of_servers = servers.iter().filter_map(|server| match &server.config {
-        Ok(ServerConfig {
-            transport: TransportConfig::Stdio(program),
-            ..
-        }) => {
-            let arguments: Vec<String> = program.args.iter().map(|arg| arg.value.clone()).collect();
-            Some(command_files(
-                &program.cwd,
-                &program.command.value,
-                &arguments,
-            ))
-        }
-        _ => None,
-    });
+    let configs = servers
+        .iter()
+        .filter_map(|server| server.config.as_ref().ok());
+    let of_servers = configs.map(program_files);
     let of_discovery = discovery.into_iter().flat_map(|settings| {
         let Discovery {
             discover,

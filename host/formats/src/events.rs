@@ -28,8 +28,7 @@ pub trait EventFormat: Send {
     fn parse_answer(&self, event: &Value) -> Result<FrontEndAnswer, AnswerError>;
 
     /// Returns the card that the system's front ends draw for one of its events, if it has cards.
-    fn card(&self, event: &Value) -> Option<Value> {
-        let _ = event;
+    fn card(&self, _event: &Value) -> Option<Value> {
         None
     }
 }

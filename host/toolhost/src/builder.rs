@@ -103,7 +103,7 @@ impl Builder {
     /// Sets the agent whose tool names and formats [`Host::turn`], [`Host::tools_for`] and [`Host::front_end_events`] use.
     /// [`Host::call`] uses canonical names.
     pub fn profile(self, profile: Profile) -> Self {
-        self.settings(|settings| settings.profile.0 = profile)
+        self.settings(|settings| settings.profile_view.0 = profile)
     }
 
     pub fn mode(mut self, mode: Mode) -> Self {

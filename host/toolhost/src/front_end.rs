@@ -124,7 +124,7 @@ pub fn answer(
 impl Host {
     /// Converts the events of [`Host::events`] to those of a front end.
     pub fn front_end_events(&self, front_end: FrontEnd) -> FrontEndEvents {
-        FrontEndEvents::new(&self.kernel, front_end, self.settings.profile)
+        FrontEndEvents::new(&self.kernel, front_end, self.settings.profile_view)
     }
 
     /// Answers an open question with an event of a front end, and returns its call. The prompter has to leave the
@@ -134,7 +134,7 @@ impl Host {
         front_end: FrontEnd,
         event: &Value,
     ) -> Result<CallId, FrontEndError> {
-        let view = self.settings.profile;
+        let view = self.settings.profile_view;
         let caller = crate::builder::caller();
         answer(&self.kernel, (front_end, view), &caller, event, "user")
     }

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKindExt as _};
 use crate::grants::{ScopeOpener, plan_grants};
 use crate::host_resources::HostResources;
 use crate::inherited;
-use crate::mcp_servers::ServerConnecting;
+use crate::mcp_servers::ServerConnector;
 use crate::retention::{self, RetentionTask};
 use crate::scratch_dir::ScratchDir;
 use crate::settings::Settings;
@@ -89,7 +89,7 @@ pub struct Host {
     pub missing: Vec<String>,
     pub settings: Settings,
     resources: Arc<HostResources>,
-    pub(crate) connecting: ServerConnecting,
+    pub(crate) connector: ServerConnector,
     loader: tokio::sync::Mutex<PluginLoader>,
     loaded: RwLock<Arc<LoadedPlugins>>,
     /// Staging directory if there is no store.
@@ -154,7 +154,7 @@ impl HostParts {
         let hooks = crate::hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks);
         let cache = settings.host_paths.cache.clone();
-        let environment = describe_environment(settings.policy.mode(), settings.profile.0);
+        let environment = describe_environment(settings.policy.mode(), settings.profile_view.0);
         let compiler = self.compiler.clone();
         let runtime = runtime(cache, sandboxes, compiler, environment, &self.on_message)?;
         let (files, broken) = find_plugin_files(&settings.plugins);
@@ -179,7 +179,7 @@ impl HostParts {
             broken,
             temporary,
             keeper,
-            connecting: ServerConnecting {
+            connector: ServerConnector {
                 launcher: self.launcher,
                 on_message: self.on_message,
                 connected: Arc::default(),
@@ -254,7 +254,7 @@ pub struct PreparedHost {
     broken: Vec<BrokenPlugin>,
     temporary: Option<ScratchDir>,
     keeper: Option<RetentionTask>,
-    connecting: ServerConnecting,
+    connector: ServerConnector,
 }
 
 /// Progress report: a plugin that was not in the cache has been compiled.
@@ -339,7 +339,7 @@ impl PreparedHost {
             loader: tokio::sync::Mutex::new(loader),
             missing,
             settings: self.settings,
-            connecting: self.connecting,
+            connector: self.connector,
             resources: self.outlets,
             _temporary: self.temporary,
             _retention_task: self.keeper,

@@ -1,21 +1,24 @@
 //! Tools of other MCP servers.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use toolhost_contract::{BoxFuture, Descriptor, ToolName};
 use toolhost_kernel::{Kernel, PluginInfo, RegisterError, check_schemas};
 use toolhost_mcp_client::{
     Dial, DialedConnection, HttpDialer, ListingChecks, ServerContext, ServerLogger, ServerTools,
-    StdioDialer, plugin_name,
+    StdioDialer, ToolCheck, plugin_name,
 };
 use toolhost_process::Launcher;
+
+use crate::settings::command_files;
 
 mod connection;
 mod messages;
 
 pub use connection::McpServer;
-pub(crate) use connection::ServerConnecting;
-pub use messages::{LeftOutTools, MessageLimiter};
+pub(crate) use connection::ServerConnector;
+pub use messages::{ExclusionReport, MessageLimiter};
 pub use toolhost_mcp_client::{
     ApprovalError, Approvals, EventListener, HiddenValue, Listing, LoginStore, OAuth, Server,
     ServerAddress, ServerConfig, ServerError, ServerProgram, ServerShared, ServerState, TIMEOUT,
@@ -53,9 +56,7 @@ pub fn start(config: ServerConfig, parts: ServerParts) -> Server {
     };
     let context = ServerContext {
         checks: ListingChecks {
-            accept: Arc::new(|tool: &Descriptor| {
-                check_schemas(tool).map_err(|error| error.to_string())
-            }),
+            accept: tool_check(),
             approvals: parts.approvals,
         },
         log: parts.log,
@@ -84,6 +85,20 @@ pub fn register(
     replaced.inspect_err(|_| {
         kernel.unregister(&plugin);
     })
+}
+
+/// Checks the schemas of a tool that a server or a discovery command lists.
+pub fn tool_check() -> Arc<ToolCheck> {
+    Arc::new(|tool: &Descriptor| check_schemas(tool).map_err(|error| error.to_string()))
+}
+
+/// The program of a server and the files in its arguments, such as scripts. None if it has an address.
+pub fn program_files(config: &ServerConfig) -> Vec<PathBuf> {
+    let TransportConfig::Stdio(program) = &config.transport else {
+        return Vec::new();
+    };
+    let args: Vec<_> = program.args.iter().map(|arg| arg.value.clone()).collect();
+    command_files(&program.cwd, &program.command.value, &args)
 }
 
 /// The variables of this process, of which a server gets a few.

@@ -45,7 +45,7 @@ pub struct Settings {
     /// The tools that are listed for models; the others can be found with `tool_search`.
     pub listed_tools: ToolSet,
     /// The agent whose names and formats the model uses, and which other tools it sees.
-    pub profile: ProfileView,
+    pub profile_view: ProfileView,
     /// Tools that are not in all of these lists are disabled.
     pub only_tools: Vec<Vec<String>>,
     pub timeout: Option<Duration>,
@@ -160,7 +160,7 @@ impl Default for Settings {
             ab_tests: Vec::new(),
             disabled_tools: BTreeSet::new(),
             listed_tools: ToolSet::default(),
-            profile: (Profile::default(), UnmappedTools::default()),
+            profile_view: (Profile::default(), UnmappedTools::default()),
             only_tools: Vec::new(),
             timeout: None,
             max_timeout: None,

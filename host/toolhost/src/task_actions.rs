@@ -76,6 +76,6 @@ impl TaskActions {
 impl Host {
     /// Starts to keep the calls of a task in the form of Pegasus.
     pub fn task_actions(&self) -> TaskActions {
-        TaskActions::new(&self.kernel, self.settings.profile.1)
+        TaskActions::new(&self.kernel, self.settings.profile_view.1)
     }
 }

@@ -30,7 +30,7 @@ impl Host {
     /// The tools in the request format of a model API.
     pub fn tools_for(&self, format: Format) -> FormattedTools {
         let registry = self.kernel.registry();
-        let (profile, others) = self.settings.profile;
+        let (profile, others) = self.settings.profile_view;
         let shown = ProfiledRegistry::new(profile, others, registry.descriptors()).list();
         let tools: Vec<ListedTool> = shown
             .iter()
@@ -53,7 +53,7 @@ impl Host {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let view = self.settings.profile;
+        let view = self.settings.profile_view;
         let mut calls = calls_of_turn(&self.kernel, view, format, &wanted);
         for call in &mut calls {
             // Some APIs repeat ids in each turn, but records need unique ids.

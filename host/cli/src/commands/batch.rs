@@ -122,7 +122,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
             BatchInput::Turn(format, turn.calls)
         }
     };
-    let view = settings.core.profile;
+    let view = settings.core.profile_view;
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_with(settings, prompter, LoadPurpose::Run, |kernel| {
@@ -137,7 +137,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     let caller = args.caller.caller(&session)?;
     kernel.open_session(&session, "host batch");
     let events = EventPrinter::start(verbose);
-    let view = host.settings.core.profile;
+    let view = host.settings.core.profile_view;
     let entries = match &input {
         BatchInput::Calls(entries) => entries.clone(),
         BatchInput::Turn(format, wanted) => entries_of_turn(kernel, view, *format, wanted),

@@ -61,7 +61,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     let mut settings = CliSettings::load(&args.host)?;
     let verbose = settings.verbose;
     let events_file = args.events.open("the result", &mut settings.core.secrets)?;
-    let view = settings.core.profile;
+    let view = settings.core.profile_view;
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_without_servers(settings, prompter, LoadPurpose::Run, |kernel| {

@@ -68,7 +68,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
         "the messages of MCP"
     };
     let events_file = args.events.open(carried, &mut settings.core.secrets)?;
-    let view = settings.core.profile;
+    let view = settings.core.profile_view;
     let mut following = None;
     // Over MCP, standard input belongs to the client, so prompts at this terminal are not possible.
     let prompter: Arc<dyn Prompter> = if interactive {

@@ -77,7 +77,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     host.require_plugins()?;
     let registry = host.kernel.registry();
     let entries = selected(&registry, category.as_deref(), sort)?;
-    let (profile, others) = host.settings.core.profile;
+    let (profile, others) = host.settings.core.profile_view;
     let profiled = || {
         let all = ProfiledRegistry::new(profile, others, registry.descriptors());
         in_order_of(&entries, all.list())

@@ -242,7 +242,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = args.caller.caller(&session)?;
     // Before the session, which is an event.
-    let view = host.settings.core.profile;
+    let view = host.settings.core.profile_view;
     let following = events_file.map(|file| file.follow(&host.kernel, view));
     host.kernel.open_session(&session, "host turns");
     let events = EventPrinter::start(verbose);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use toolhost::mcp_servers::{self, LeftOutTools, MessageLimiter, ServerParts};
-use toolhost_contract::{Descriptor, text};
-use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
+use toolhost::mcp_servers::{self, ExclusionReport, MessageLimiter, ServerParts};
+use toolhost_contract::text;
+use toolhost_kernel::{Kernel, PluginInfo};
 use toolhost_mcp_client::{
     Approvals, DiscoveredTools, DiscoveryContext, ExcludedTool, Listing, LoginStore, Server,
     ServerConfig, ServerError, ServerEvent, ServerShared, plugin_name, private_folder,
@@ -320,7 +320,7 @@ fn left_out_message(
     left_out: &[ExcludedTool],
     verbose: bool,
 ) -> String {
-    LeftOutTools {
+    ExclusionReport {
         source,
         review: &format!("review with `host mcp approve {approved}`"),
         verbose,
@@ -371,9 +371,7 @@ pub fn discovery_context() -> DiscoveryContext {
     DiscoveryContext {
         launcher: launcher(),
         host: mcp_servers::environment(),
-        accept: Arc::new(|tool: &Descriptor| {
-            check_schemas(tool).map_err(|error| error.to_string())
-        }),
+        accept: mcp_servers::tool_check(),
     }
 }
 

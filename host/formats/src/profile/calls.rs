@@ -32,12 +32,6 @@ impl ProfiledRegistry<'_> {
             return (row.name != canonical).then(|| (row.name, input.clone()));
         };
         let schema = &tool.input_schema;
-        let is_default = |row: &ToolMapping, name: &str, value: &Value| {
-            row.defaults.iter().any(|(default, fill)| {
-                property(schema, default).is_some_and(|(own, _)| own == name)
-                    && fill.constant().as_ref() == Some(value)
-            })
-        };
         // Several tools of the agent can be one canonical tool with different values of a parameter.
         let row = self
             .mappings(canonical)
@@ -45,7 +39,8 @@ impl ProfiledRegistry<'_> {
         let unchanged = || (row.name != canonical).then(|| (row.name, input.clone()));
         let mut theirs = Map::new();
         for (name, value) in given {
-            if is_default(row, name, value) {
+            let mut defaults = constant_defaults(row, schema);
+            if defaults.any(|default| (default.0, &default.1) == (name.as_str(), value)) {
                 continue;
             }
             let one = Map::from_iter([(name.clone(), value.clone())]);
@@ -186,26 +181,31 @@ impl ProfiledRegistry<'_> {
     }
 }
 
+/// The canonical parameters that the agent's tool fills with a constant, and the constants.
+fn constant_defaults<'a>(
+    row: &'static ToolMapping,
+    schema: &'a Value,
+) -> impl Iterator<Item = (&'a str, Value)> {
+    row.defaults.iter().filter_map(move |(name, fill)| {
+        let (own, _) = property(schema, name)?;
+        Some((own, fill.constant()?))
+    })
+}
+
 /// Whether the agent's tool makes calls with this input: it has the values that the tool always passes, for which it has
 /// no parameters.
-fn is_made_with(row: &ToolMapping, schema: &Value, given: &Map<String, Value>) -> bool {
-    row.defaults.iter().all(|(name, fill)| {
-        let Some((own, _)) = property(schema, name) else {
-            return true;
-        };
+fn is_made_with(row: &'static ToolMapping, schema: &Value, given: &Map<String, Value>) -> bool {
+    constant_defaults(row, schema).all(|(own, constant)| {
         let is_param = |param: &ParamMapping| {
             let params = std::iter::once(param).chain(param.members());
             params
                 .filter_map(|param| property(schema, param.canonical))
                 .any(|(canonical, _)| canonical == own)
         };
-        let is_free = row.params.iter().any(is_param);
-        match (fill.constant(), given.get(own)) {
-            _ if is_free => true,
-            (Some(constant), Some(value)) => constant == *value,
-            (Some(constant), None) => schema["properties"][own]["default"] == constant,
-            (None, _) => true,
-        }
+        let passed = given
+            .get(own)
+            .unwrap_or(&schema["properties"][own]["default"]);
+        row.params.iter().any(is_param) || *passed == constant
     })
 }
 

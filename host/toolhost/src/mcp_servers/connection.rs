@@ -7,17 +7,16 @@ use toolhost_contract::{PluginName, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp_client::{
     ApprovalError, Approvals, Server, ServerConfig, ServerError, ServerEvent, ServerShared,
-    ServerState, ToolChange, TransportConfig, plugin_name, tool_name,
+    ServerState, ToolChange, plugin_name, tool_name,
 };
 use toolhost_process::Launcher;
 
-use super::messages::{LeftOutTools, MessageLimiter};
-use super::{ServerParts, register, start};
+use super::messages::{ExclusionReport, MessageLimiter};
+use super::{ServerParts, program_files, register, start};
 use crate::load::{Host, MessageSink};
-use crate::settings::command_files;
 
 /// What [`Host::connect`] needs of the host's parts.
-pub(crate) struct ServerConnecting {
+pub(crate) struct ServerConnector {
     pub launcher: Option<Launcher>,
     pub on_message: MessageSink,
     /// The names of connected servers, as in the names of their tools.
@@ -27,10 +26,19 @@ pub(crate) struct ServerConnecting {
 /// A connected server. Dropping it removes its tools and ends the server abruptly; see [`McpServer::disconnect`].
 #[must_use]
 pub struct McpServer {
-    server: Option<Server>,
-    shared: Arc<ServerShared>,
-    connection: Arc<ServerConnection>,
+    // Dropped first.
+    connection: ConnectionGuard,
+    server: Server,
     approvals: Arc<Approvals>,
+}
+
+/// Ends the connection when it is dropped.
+struct ConnectionGuard(Arc<ServerConnection>);
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// The tools of a connected server in the registry.
@@ -76,24 +84,22 @@ impl Host {
         let approvals = Arc::new(Approvals::in_memory());
         let approved = approvals.approve(&config.name, config.digest());
         approved.map_err(|error| refused(error.to_string()))?;
-        let (log, events) = (Arc::clone(&connection), Arc::clone(&connection));
-        let name = config.name.clone();
+        let events = Arc::clone(&connection.0);
+        let (on_message, name) = (Arc::clone(&self.connector.on_message), config.name.clone());
         let parts = ServerParts {
             approvals: Arc::clone(&approvals),
             logins: None,
-            launcher: self.connecting.launcher.clone(),
-            log: Arc::new(move |line| (log.on_message)(&format!("server `{name}`: {line}"))),
+            launcher: self.connector.launcher.clone(),
+            log: Arc::new(move |line| on_message(&format!("server `{name}`: {line}"))),
             on_event: Box::new(move |shared, event| events.follow(shared, event)),
         };
-        let server = start(config, parts);
-        let shared = Arc::clone(server.shared());
         // Ends the connection if this future is dropped.
         let connected = McpServer {
-            server: Some(server),
-            shared: Arc::clone(&shared),
             connection,
+            server: start(config, parts),
             approvals,
         };
+        let shared = connected.server.shared();
         shared.first_listing().await.map_err(|error| match error {
             ServerError::LoginRequired { server, .. } => ServerError::Config {
                 server,
@@ -101,7 +107,7 @@ impl Host {
             },
             error => error,
         })?;
-        let problem = connected.connection.lock().problem.take();
+        let problem = connected.connection.0.lock().problem.take();
         match problem {
             Some(reason) => Err(ServerError::Config {
                 server: shared.config.name.clone(),
@@ -112,37 +118,34 @@ impl Host {
     }
 
     /// Reserves the names of a server's tools.
-    fn claim(&self, config: &ServerConfig) -> Result<Arc<ServerConnection>, String> {
+    fn claim(&self, config: &ServerConfig) -> Result<ConnectionGuard, String> {
         let name = &config.name;
         ServerConfig::check_name(name)?;
-        if let TransportConfig::Stdio(program) = &config.transport {
-            let args: Vec<_> = program.args.iter().map(|arg| arg.value.clone()).collect();
-            let files = command_files(&program.cwd, &program.command.value, &args);
-            if let Some(file) = files.iter().find(|file| self.is_writable(file)) {
-                return Err(format!(
-                    "{} is in a directory that tools can write to",
-                    text::escape_line(&file.to_string_lossy(), 400)
-                ));
-            }
+        let files = program_files(config);
+        if let Some(file) = files.iter().find(|file| self.is_writable(file)) {
+            return Err(format!(
+                "{} is in a directory that tools can write to",
+                text::escape_line(&file.to_string_lossy(), 400)
+            ));
         }
         let (plugin, key) = (plugin_name(name), tool_name(name, "x").to_string());
         let registry = self.kernel.registry();
         let taken = registry.list_all().any(|entry| entry.plugin.name == plugin);
-        let connected = Arc::clone(&self.connecting.connected);
+        let connected = Arc::clone(&self.connector.connected);
         let mut names = connected.lock().unwrap_or_else(PoisonError::into_inner);
         if taken || !names.insert(key.clone()) {
             return Err("a plugin or another server has this name; choose another".to_owned());
         }
         drop(names);
-        Ok(Arc::new(ServerConnection {
+        Ok(ConnectionGuard(Arc::new(ServerConnection {
             kernel: Arc::downgrade(&self.kernel),
             plugin,
             key,
             connected,
-            on_message: Arc::clone(&self.connecting.on_message),
+            on_message: Arc::clone(&self.connector.on_message),
             limiter: MessageLimiter::default(),
             state: Mutex::default(),
-        }))
+        })))
     }
 }
 
@@ -167,7 +170,7 @@ impl ServerConnection {
                 let source = format!("server `{name}`");
                 let registered = register(&kernel, shared, &listing);
                 let problem = registered.err().map(|error| error.to_string());
-                let mut message = LeftOutTools {
+                let mut message = ExclusionReport {
                     source: &source,
                     review: "see `McpServer::changes`",
                     verbose: true,
@@ -197,12 +200,9 @@ impl ServerConnection {
         }
     }
 
-    /// Removes the tools. Happens once, and nothing is registered afterwards.
+    /// Removes the tools. Nothing is registered afterwards.
     fn end(&self) {
         let mut state = self.lock();
-        if state.ended {
-            return;
-        }
         state.ended = true;
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.unregister(&self.plugin);
@@ -216,46 +216,34 @@ impl ServerConnection {
     }
 }
 
-/// Also if the server was never started.
-impl Drop for ServerConnection {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Drop for McpServer {
-    fn drop(&mut self) {
-        self.connection.end();
-    }
-}
-
 impl McpServer {
     pub fn state(&self) -> ServerState {
-        self.shared.state()
+        self.server.shared().state()
     }
 
     /// The tools that are left out because the server added or changed them after it was connected.
     pub fn changes(&self) -> Vec<ToolChange> {
-        let listing = self.shared.listing();
+        let listing = self.server.shared().listing();
         listing.map_or_else(Vec::new, |listing| listing.changed.clone())
     }
 
     /// Approves these changes, usually of [`McpServer::changes`]. The tools are added when the server lists them again.
     pub fn approve_changes(&self, changes: &[ToolChange]) -> Result<(), ApprovalError> {
-        let listing = self.shared.listing();
+        let listing = self.server.shared().listing();
         let same = listing.as_ref().map_or(&[][..], |listing| &listing.tools);
-        let config = &self.shared.config;
+        let config = &self.server.shared().config;
         self.approvals
             .approve_tools(&config.name, config.digest(), same, changes)?;
-        self.shared.list_again();
+        self.server.shared().list_again();
         Ok(())
     }
 
     /// Removes its tools and ends the server gracefully.
-    pub async fn disconnect(mut self) {
-        self.connection.end();
-        if let Some(server) = self.server.take() {
-            server.stop().await;
-        }
+    pub async fn disconnect(self) {
+        let Self {
+            connection, server, ..
+        } = self;
+        drop(connection);
+        server.stop().await;
     }
 }

@@ -42,8 +42,8 @@ impl MessageLimiter {
     }
 }
 
-/// How to report tools that are left out.
-pub struct LeftOutTools<'a> {
+/// How to report the tools of a source that are not served.
+pub struct ExclusionReport<'a> {
     /// For example ``server `NAME` ``.
     pub source: &'a str,
     /// How the user reviews tools that are new or changed.
@@ -52,7 +52,7 @@ pub struct LeftOutTools<'a> {
     pub verbose: bool,
 }
 
-impl LeftOutTools<'_> {
+impl ExclusionReport<'_> {
     /// Returns one line for each kind of problem, or nothing.
     pub fn message(&self, left_out: &[ExcludedTool]) -> String {
         let Self {
@@ -115,8 +115,8 @@ mod tests {
             .collect()
     }
 
-    fn report(verbose: bool) -> LeftOutTools<'static> {
-        LeftOutTools {
+    fn report(verbose: bool) -> ExclusionReport<'static> {
+        ExclusionReport {
             source: "s",
             review: "look",
             verbose,
