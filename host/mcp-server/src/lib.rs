@@ -141,6 +141,9 @@ where
     let ending = Arc::clone(&shared);
     let mut server = server::Server::new(shared, session);
     server.call_queue = call_queue::CallQueue::with_outbox(transport.outbox());
+    let server = Arc::new(server);
+    let direct_calls = Arc::new(transport::DirectCalls::new(Arc::clone(&server)));
+    let transport = transport.with_direct_calls(Arc::clone(&direct_calls));
     // Boxed because the future is large.
     let beginning = Box::pin(serve_server(server, transport));
     let running = match beginning.await {
@@ -151,6 +154,7 @@ where
     let client = client_label(running.peer().peer_info().as_deref());
     let key = SessionKey::local(session);
     records.open_session(&key, &client);
+    direct_calls.begin(running.peer().clone());
     // rmcp waits some seconds for running calls after the end of input. Its token cancels them first.
     let calls = running.cancellation_token();
     let mut waiting = pin!(running.waiting());

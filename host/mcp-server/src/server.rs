@@ -78,6 +78,11 @@ impl Server {
         Self::new(Arc::clone(&self.shared), &self.run)
     }
 
+    /// Whether the host may send requests to this client.
+    pub(crate) fn sends_requests(&self) -> bool {
+        self.shared.prompter.is_some() || self.roots.are_declared()
+    }
+
     pub(crate) fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
         match context.meta.protocol_version() {
             // Stateless requests set the level in `_meta`.

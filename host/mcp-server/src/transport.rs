@@ -3,6 +3,7 @@
 //! Input is bounded and every request is answered, output keeps its order, and reading pauses while the client leaves
 //! too much output unread.
 
+mod direct_calls;
 #[cfg(test)]
 mod fuzz;
 mod id_scanner;
@@ -14,7 +15,7 @@ mod stoppable;
 mod tests;
 
 use std::io::{Error, ErrorKind};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use rmcp::RoleServer;
@@ -28,9 +29,11 @@ use serde_json::error::Category;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Duration, Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use toolhost_contract::exact_integers::check_integers;
 use toolhost_contract::value_counter::{MAX_VALUES, count_values_and_names};
 
+pub(crate) use direct_calls::DirectCalls;
 pub(crate) use outbox::Outbox;
 pub(crate) use stoppable::StoppableReader;
 
@@ -53,7 +56,8 @@ pub(crate) struct LineTransport<R, W> {
     reader: LineReader<R>,
     line_writer: Arc<Mutex<LineWriter<W>>>,
     outbox: Arc<Outbox>,
-    open: OpenRequests,
+    open: Arc<std::sync::Mutex<OpenRequests>>,
+    direct_calls: Option<Arc<DirectCalls>>,
     /// Number of the last error reply of the transport. It is written before the next line is read.
     pending_reply: Option<u64>,
     /// When the last error without an id was sent.
@@ -75,13 +79,20 @@ where
             reader: LineReader::new(reader),
             line_writer: Arc::new(Mutex::new(LineWriter::new(writer))),
             outbox: Arc::default(),
-            open: OpenRequests::default(),
+            open: Arc::default(),
+            direct_calls: None,
             pending_reply: None,
             last_null_id_error: None,
             on_end: Some(at_end),
             begun: false,
             ended: false,
         }
+    }
+
+    /// Runs `tools/call` requests without rmcp.
+    pub(crate) fn with_direct_calls(mut self, calls: Arc<DirectCalls>) -> Self {
+        self.direct_calls = Some(calls);
+        self
     }
 
     /// Returns the queue of unwritten output.
@@ -98,7 +109,7 @@ where
                     .ok()?;
                 self.pending_reply = None;
             }
-            if self.open.is_full() {
+            if self.open().is_full() {
                 // Ending a request needs `&mut self`, so this future is dropped and started again.
                 std::future::pending::<()>().await;
             }
@@ -118,10 +129,47 @@ where
             };
             match message {
                 Some(message) if self.is_premature(&message) => {}
-                Some(message) => return Some(message),
+                Some(message) => {
+                    if let Some(message) = self.run_directly(message) {
+                        return Some(message);
+                    }
+                }
                 None => {}
             }
         }
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenRequests> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a `tools/call` request. Returns other messages, which rmcp handles.
+    fn run_directly(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+        let Some(calls) = &self.direct_calls else {
+            return Some(message);
+        };
+        let (request, peer) = match (calls.peer(), message) {
+            (Some(peer), JsonRpcMessage::Request(request)) if calls.accepts(&request.request) => {
+                (request, peer)
+            }
+            (_, message) => return Some(message),
+        };
+        let cancellation = calls.cancellation();
+        self.open()
+            .set_cancellation(&request.id, cancellation.clone());
+        let responder = Responder {
+            id: request.id.clone(),
+            cancellation: cancellation.clone(),
+            open: Arc::clone(&self.open),
+            outbox: Arc::clone(&self.outbox),
+            line_writer: Arc::clone(&self.line_writer),
+        };
+        // If the client has sent more, other workers run it.
+        let inline = !self.reader.has_more();
+        calls.run(request, peer, cancellation, inline, |response| {
+            responder.send(&response);
+        });
+        None
     }
 
     /// Parses the current line, or queues an error reply.
@@ -136,7 +184,11 @@ where
             let found = scan(line).messages;
             return self.reject(found, &ErrorData::invalid_params(inexact.to_string(), None));
         }
-        match serde_json::from_slice(line) {
+        let parsed = match direct_calls::parse_call(line) {
+            Some(call) => Ok(call),
+            None => serde_json::from_slice(line),
+        };
+        match parsed {
             Ok(message) => {
                 let bytes = line.len();
                 self.admit(message, bytes)
@@ -158,7 +210,8 @@ where
     ) -> Option<ClientJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Request(request) => {
-                if let Err(why) = self.open.begin(&request.id, &request.request, bytes) {
+                let begun = self.open().begin(&request.id, &request.request, bytes);
+                if let Err(why) = begun {
                     self.reply_error(Some(request.id.clone()), why);
                     return None;
                 }
@@ -168,7 +221,7 @@ where
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.open.cancel(id);
+                    self.open().cancel(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
@@ -267,6 +320,52 @@ async fn write_until<W: AsyncWrite + Unpin>(
     writer.lock().await.write_until(outbox, until).await
 }
 
+/// Sends the response of one direct call.
+struct Responder<W> {
+    id: RequestId,
+    cancellation: CancellationToken,
+    open: Arc<std::sync::Mutex<OpenRequests>>,
+    outbox: Arc<Outbox>,
+    line_writer: Arc<Mutex<LineWriter<W>>>,
+}
+
+impl<W: AsyncWrite + Send + Unpin + 'static> Responder<W> {
+    fn send(self, response: &ServerJsonRpcMessage) {
+        // A cancelled request gets no response, and its id stays reserved for a while.
+        if self.cancellation.is_cancelled() {
+            return;
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.end(&self.id);
+        drop(open);
+        let line = match serialize_line(response) {
+            Ok(line) => line,
+            Err(error) => return tracing::error!("failed to serialize a response: {error}"),
+        };
+        let ticket = self.outbox.push(line);
+        if !write_now(&self.line_writer, &self.outbox, ticket) {
+            tokio::spawn(async move {
+                // A failure closes the outbox, which ends the session.
+                let _ = write_until(&self.line_writer, &self.outbox, ticket).await;
+            });
+        }
+    }
+}
+
+/// Writes queued lines up to this number if the client has room and nobody else is writing. Returns whether they are
+/// written.
+fn write_now<W: AsyncWrite + Unpin>(
+    writer: &Mutex<LineWriter<W>>,
+    outbox: &Outbox,
+    until: u64,
+) -> bool {
+    let Ok(mut writer) = writer.try_lock() else {
+        return false;
+    };
+    let written = writer.write_until(outbox, until).now_or_never();
+    written.is_some_and(|written| written.is_ok())
+}
+
 impl<R, W> Transport<RoleServer> for LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -279,10 +378,10 @@ where
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         match &message {
-            JsonRpcMessage::Response(response) => self.open.end(&response.id),
+            JsonRpcMessage::Response(response) => self.open().end(&response.id),
             JsonRpcMessage::Error(error) => {
                 if let Some(id) = &error.id {
-                    self.open.end(id);
+                    self.open().end(id);
                 }
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
@@ -291,11 +390,9 @@ where
         let ticket =
             (!self.ended).then(|| serialize_line(&message).map(|line| self.outbox.push(line)));
         // Written at once if the client has room, because rmcp polls the future in another task.
-        if let Some(Ok(ticket)) = &ticket
-            && let Ok(mut writer) = self.line_writer.try_lock()
-        {
+        if let Some(Ok(ticket)) = &ticket {
             // A failure closes the outbox, and the future returns it.
-            let _ = writer.write_until(&self.outbox, *ticket).now_or_never();
+            write_now(&self.line_writer, &self.outbox, *ticket);
         }
         let (writer, outbox) = (Arc::clone(&self.line_writer), Arc::clone(&self.outbox));
         async move {
@@ -316,6 +413,9 @@ where
         };
         if message.is_none() {
             self.ended = true;
+            if let Some(calls) = &self.direct_calls {
+                calls.end();
+            }
             // Fails if the session has not begun.
             let _ = self.on_end.take().map(|at_end| at_end.send(()));
         }
@@ -323,6 +423,10 @@ where
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
+        if let Some(calls) = &self.direct_calls {
+            calls.end();
+            let _ = timeout(CLOSE_TIMEOUT, calls.wait()).await;
+        }
         let last = self.outbox.last_number();
         let written = timeout(
             CLOSE_TIMEOUT,

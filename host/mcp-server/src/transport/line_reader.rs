@@ -76,6 +76,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
     }
 
+    /// Whether a further line has been received completely.
+    pub(super) fn has_more(&self) -> bool {
+        self.from.buffer().contains(&b'\n')
+    }
+
     pub(super) fn done(&mut self) {
         self.line.clear();
         self.line.shrink_to(KEPT_CAPACITY);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rmcp::model::{ClientRequest, ErrorData, RequestId};
 use tokio::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 use toolhost_contract::text;
 
 /// Maximum number of open requests. Calls have a lower limit; this one bounds streams.
@@ -28,6 +29,8 @@ struct OpenRequest {
     is_immediate: bool,
     /// When the id becomes free, if the request was cancelled.
     reserved_until: Option<Instant>,
+    /// Cancels the request, if rmcp does not.
+    cancellation: Option<CancellationToken>,
 }
 
 impl OpenRequests {
@@ -61,11 +64,19 @@ impl OpenRequests {
             bytes,
             is_immediate: is_immediate(request),
             reserved_until: None,
+            cancellation: None,
         };
         self.bytes += bytes;
         self.immediate += usize::from(request.is_immediate);
         self.requests.insert(id.clone(), request);
         Ok(())
+    }
+
+    /// Sets how [`Self::cancel`] cancels this request.
+    pub(super) fn set_cancellation(&mut self, id: &RequestId, cancellation: CancellationToken) {
+        if let Some(request) = self.requests.get_mut(id) {
+            request.cancellation = Some(cancellation);
+        }
     }
 
     /// The request was answered.
@@ -81,6 +92,9 @@ impl OpenRequests {
             return;
         };
         self.release(&request);
+        if let Some(cancellation) = request.cancellation.take() {
+            cancellation.cancel();
+        }
         request
             .reserved_until
             .get_or_insert(Instant::now() + ID_RESERVATION);
