@@ -78,8 +78,8 @@ impl Server {
         Self::new(Arc::clone(&self.shared), &self.run)
     }
 
-    /// Whether the host may send requests to this client.
-    pub(crate) fn sends_requests(&self) -> bool {
+    /// Returns whether the host may send requests to this client.
+    pub(crate) fn may_send_requests(&self) -> bool {
         self.shared.prompter.is_some() || self.roots.are_declared()
     }
 

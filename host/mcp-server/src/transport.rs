@@ -140,10 +140,10 @@ where
     }
 
     fn open(&self) -> MutexGuard<'_, OpenRequests> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
-    /// Runs a `tools/call` request. Returns other messages, which rmcp handles.
+    /// Runs the message if it is a `tools/call` request that does not need rmcp. Returns any other message.
     fn run_directly(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
         let Some(calls) = &self.direct_calls else {
             return Some(message);
@@ -164,8 +164,8 @@ where
             outbox: Arc::clone(&self.outbox),
             line_writer: Arc::clone(&self.line_writer),
         };
-        // If the client has sent more, other workers run it.
-        let inline = !self.reader.has_more();
+        // Polling a call here would delay the lines that are already buffered.
+        let inline = !self.reader.has_complete_line();
         calls.run(request, peer, cancellation, inline, |response| {
             responder.send(&response);
         });
@@ -320,6 +320,10 @@ async fn write_until<W: AsyncWrite + Unpin>(
     writer.lock().await.write_until(outbox, until).await
 }
 
+fn lock(open: &std::sync::Mutex<OpenRequests>) -> MutexGuard<'_, OpenRequests> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sends the response of one direct call.
 struct Responder<W> {
     id: RequestId,
@@ -331,13 +335,15 @@ struct Responder<W> {
 
 impl<W: AsyncWrite + Send + Unpin + 'static> Responder<W> {
     fn send(self, response: &ServerJsonRpcMessage) {
-        // A cancelled request gets no response, and its id stays reserved for a while.
-        if self.cancellation.is_cancelled() {
-            return;
+        {
+            // Locked before the check, because a cancellation by the client holds the lock.
+            let mut open = lock(&self.open);
+            // A cancelled request gets no response, and its id stays reserved for a while.
+            if self.cancellation.is_cancelled() {
+                return;
+            }
+            open.end(&self.id);
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.end(&self.id);
-        drop(open);
         let line = match serialize_line(response) {
             Ok(line) => line,
             Err(error) => return tracing::error!("failed to serialize a response: {error}"),
@@ -352,8 +358,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Responder<W> {
     }
 }
 
-/// Writes queued lines up to this number if the client has room and nobody else is writing. Returns whether they are
-/// written.
+/// Writes queued lines up to this number without waiting for the client or another writer. Returns whether it wrote all
+/// of them.
 fn write_now<W: AsyncWrite + Unpin>(
     writer: &Mutex<LineWriter<W>>,
     outbox: &Outbox,

@@ -1,7 +1,7 @@
-//! Runs `tools/call` requests without rmcp, which starts a task for each request and passes its response through two
-//! more.
+//! Runs `tools/call` requests without rmcp, which spawns one task for each request and another for its response.
 //!
-//! A call is polled once where its line was read, and most calls end there. Others continue in a task of their own.
+//! Unless more lines are buffered, the reading task polls a call once, which completes most calls. A new task runs the
+//! others.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ use crate::server::Server;
 /// A `tools/call` request, parsed without the intermediate values that rmcp needs to find the type of a message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CallLine {
+struct CallMessage {
     jsonrpc: JsonRpcVersion2_0,
     id: RequestId,
     #[serde(rename = "method")]
@@ -34,7 +34,7 @@ struct CallLine {
 
 /// Returns the message in a line if it is an ordinary `tools/call` request.
 pub(super) fn parse_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    let CallLine {
+    let CallMessage {
         jsonrpc,
         id,
         _method,
@@ -52,7 +52,7 @@ pub(super) fn parse_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     }))
 }
 
-/// What the calls of a session need. The peer is set when the session has begun; until then rmcp handles all requests.
+/// State shared by the calls of a session. rmcp handles all requests until [`Self::begin`] sets the peer.
 pub(crate) struct DirectCalls {
     server: Arc<Server>,
     peer: OnceLock<Peer<RoleServer>>,
@@ -75,15 +75,15 @@ impl DirectCalls {
         let _ = self.peer.set(peer);
     }
 
-    /// Returns the client, once the session has begun.
+    /// Returns the peer, or `None` before the session has begun.
     pub(super) fn peer(&self) -> Option<&Peer<RoleServer>> {
         self.peer.get()
     }
 
-    /// Whether this request can run without rmcp. A call during which the host sends requests to the client needs rmcp,
-    /// which associates them with the call.
+    /// Returns whether this request can run without rmcp. rmcp associates the host's requests with the call that caused
+    /// them, so it handles the calls of clients that receive such requests.
     pub(super) fn accepts(&self, request: &ClientRequest) -> bool {
-        matches!(request, ClientRequest::CallToolRequest(_)) && !self.server.sends_requests()
+        matches!(request, ClientRequest::CallToolRequest(_)) && !self.server.may_send_requests()
     }
 
     pub(super) fn end(&self) {
@@ -96,11 +96,12 @@ impl DirectCalls {
         self.tasks.wait().await;
     }
 
+    /// Returns a token for one call, which [`Self::end`] cancels too.
     pub(super) fn cancellation(&self) -> CancellationToken {
         self.ended.child_token()
     }
 
-    /// Runs a call and passes its response to `respond`. With `inline`, it is polled once before this returns.
+    /// Runs a call and passes its response to `respond`. With `inline`, polls the call once before returning.
     pub(super) fn run(
         &self,
         request: JsonRpcRequest<ClientRequest>,
@@ -117,6 +118,7 @@ impl DirectCalls {
         std::mem::swap(&mut context.meta, request.get_meta_mut());
         let server = Arc::clone(&self.server);
         let mut call = Box::pin(async move {
+            // A panic in the reading task would end the session.
             let handled = AssertUnwindSafe(server.handle_request(request, context));
             match handled.catch_unwind().await {
                 Ok(Ok(result)) => JsonRpcMessage::response(result, id),

@@ -76,8 +76,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
     }
 
-    /// Whether a further line has been received completely.
-    pub(super) fn has_more(&self) -> bool {
+    /// Returns whether the buffer contains another complete line.
+    pub(super) fn has_complete_line(&self) -> bool {
         self.from.buffer().contains(&b'\n')
     }
 

@@ -29,7 +29,7 @@ struct OpenRequest {
     is_immediate: bool,
     /// When the id becomes free, if the request was cancelled.
     reserved_until: Option<Instant>,
-    /// Cancels the request, if rmcp does not.
+    /// Cancels a request that rmcp does not handle.
     cancellation: Option<CancellationToken>,
 }
 
@@ -72,7 +72,7 @@ impl OpenRequests {
         Ok(())
     }
 
-    /// Sets how [`Self::cancel`] cancels this request.
+    /// Sets the token that [`Self::cancel`] cancels.
     pub(super) fn set_cancellation(&mut self, id: &RequestId, cancellation: CancellationToken) {
         if let Some(request) = self.requests.get_mut(id) {
             request.cancellation = Some(cancellation);
