@@ -6,8 +6,8 @@ use std::time::Instant;
 use rmcp::model::Tool;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use similar::TextDiff;
-use toolhost_contract::{Digest, text};
+use toolhost_contract::Digest;
+use toolhost_contract::text::{self, UnifiedDiff};
 
 /// Maximum size of one definition as JSON. A model reads all of it, so it should be far smaller.
 pub const MAX_BYTES: usize = 256 << 10;
@@ -59,14 +59,13 @@ pub fn difference(before: Option<&str>, after: &Value, deadline: Instant) -> Str
         lines(&serde_json::from_str(before).unwrap_or_default())
     });
     let after = lines(after);
-    let diff = TextDiff::configure()
-        .deadline(deadline)
-        .diff_lines(&before, &after);
-    let shown = diff
-        .unified_diff()
-        .context_radius(1)
-        .header("approved", "now")
-        .to_string();
+    let diff = UnifiedDiff {
+        header: Some(("approved", "now")),
+        context_lines: 1,
+        deadline: Some(deadline),
+        ..UnifiedDiff::default()
+    };
+    let shown = diff.of(&before, &after);
     text::escape_lines(shown.trim_end(), usize::MAX)
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct LineTransport<R, W> {
     /// Used when the input ends.
     on_end: Option<oneshot::Sender<()>>,
     begun: bool,
+    /// A call of the lines that are buffered runs in a task of its own.
+    has_spawned_call: bool,
     /// The input has ended. Nothing more is written, because the client may have closed its side.
     ended: bool,
 }
@@ -85,6 +87,7 @@ where
             last_null_id_error: None,
             on_end: Some(at_end),
             begun: false,
+            has_spawned_call: false,
             ended: false,
         }
     }
@@ -164,8 +167,11 @@ where
             outbox: Arc::clone(&self.outbox),
             line_writer: Arc::clone(&self.line_writer),
         };
-        // Polling a call here would delay the lines that are already buffered.
-        let inline = !self.reader.has_complete_line();
+        // Polling a call here would delay the lines that are already buffered, and it would overtake a call that arrived
+        // with it and waits for a worker.
+        let is_last = !self.reader.has_complete_line();
+        let inline = is_last && !self.has_spawned_call;
+        self.has_spawned_call = !is_last;
         calls.run(request, peer, cancellation, inline, |response| {
             responder.send(&response);
         });
@@ -335,20 +341,21 @@ struct Responder<W> {
 
 impl<W: AsyncWrite + Send + Unpin + 'static> Responder<W> {
     fn send(self, response: &ServerJsonRpcMessage) {
-        {
-            // Locked before the check, because a cancellation by the client holds the lock.
+        let line = match serialize_line(response) {
+            Ok(line) => line,
+            Err(error) => return tracing::error!("failed to serialize a response: {error}"),
+        };
+        let ticket = {
+            // Held until the response is queued, because a cancellation by the client and the end of the input hold it,
+            // and a request with the same id can follow.
             let mut open = lock(&self.open);
             // A cancelled request gets no response, and its id stays reserved for a while.
             if self.cancellation.is_cancelled() {
                 return;
             }
             open.end(&self.id);
-        }
-        let line = match serialize_line(response) {
-            Ok(line) => line,
-            Err(error) => return tracing::error!("failed to serialize a response: {error}"),
+            self.outbox.push(line)
         };
-        let ticket = self.outbox.push(line);
         if !write_now(&self.line_writer, &self.outbox, ticket) {
             tokio::spawn(async move {
                 // A failure closes the outbox, which ends the session.
@@ -420,6 +427,7 @@ where
         if message.is_none() {
             self.ended = true;
             if let Some(calls) = &self.direct_calls {
+                let _open = self.open();
                 calls.end();
             }
             // Fails if the session has not begun.

@@ -39,7 +39,8 @@ impl<'a> DirectCaller<'a> {
     pub async fn call(&self) -> Result<(), String> {
         let code = self.plugin.loaded().code().await;
         let code = code.map_err(|error| error.to_string())?;
-        let pre = code.tools().map_err(|error| error.to_string())?;
+        let tools = code.tools().map_err(|error| error.to_string())?;
+        let pre = tools.bindings();
         let never = Arc::new(Deadline::after(Duration::from_secs(3_600), None));
         let state = State::new(
             &Limits::default(),

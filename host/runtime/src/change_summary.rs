@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use similar::TextDiff;
+use toolhost_contract::text::{self, UnifiedDiff};
 use toolhost_contract::{
-    ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, text,
+    ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES,
 };
 use toolhost_vfs::{Access, Change, FileState, Location, OpenHow, PathState, Scope, StagedChange};
 
@@ -135,15 +135,15 @@ pub fn file_diff(name: &str, original: Option<String>, new: Option<&str>) -> Fil
     let header = |text: Option<&str>| {
         if text.is_some() { shown } else { "/dev/null" }
     };
-    let diff = TextDiff::configure()
-        .timeout(DIFF_TIME)
-        .diff_lines(
-            original.as_deref().unwrap_or_default(),
-            new.unwrap_or_default(),
-        )
-        .unified_diff()
-        .header(header(original.as_deref()), header(new))
-        .to_string();
+    let diff = UnifiedDiff {
+        header: Some((header(original.as_deref()), header(new))),
+        deadline: Some(Instant::now() + DIFF_TIME),
+        ..UnifiedDiff::default()
+    };
+    let diff = diff.of(
+        original.as_deref().unwrap_or_default(),
+        new.unwrap_or_default(),
+    );
     FileDiff {
         file_name: name.to_owned(),
         diff,

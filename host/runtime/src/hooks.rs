@@ -12,7 +12,8 @@ use toolhost_contract::{
 use crate::api::v0_1::hooks::{self, HookLimits, HookPre};
 use crate::api::v0_1::types;
 use crate::capabilities::CallCapabilities;
-use crate::instance::{self, CallEnvironment};
+use crate::export::Export;
+use crate::instance::CallEnvironment;
 use crate::plugin::{self, Plugin};
 use crate::state::State;
 
@@ -70,19 +71,14 @@ impl Plugin {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PreHookResponse, CallError>> {
         Box::pin(async move {
-            let pre = self.hook().await?;
+            let hooks = self.hook().await?;
             let request = self.request(call, HookPoint::Before);
-            let verdict = instance::run(
-                pre.engine(),
-                self.hook_environment(call, timeout),
-                async |store| {
-                    let hook = pre.instantiate_async(&mut *store).await?;
-                    hook.toolhost_plugin_hooks()
-                        .call_pre_tool_use(store, &request)
-                        .await
-                },
-            )
-            .await?;
+            let verdict = hooks
+                .run(self.hook_environment(call, timeout), async |store, hook| {
+                    let hook = hook.toolhost_plugin_hooks();
+                    hook.call_pre_tool_use(store, &request).await
+                })
+                .await?;
             hooks::before(verdict, self.hook_limits())
         })
     }
@@ -95,25 +91,20 @@ impl Plugin {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PostHookResponse, CallError>> {
         Box::pin(async move {
-            let pre = self.hook().await?;
+            let hooks = self.hook().await?;
             let request = self.request(call, HookPoint::After);
             let outcome = hooks::outcome_to_wit(outcome, self.hook_limits().output)?;
-            let revision = instance::run(
-                pre.engine(),
-                self.hook_environment(call, timeout),
-                async |store| {
-                    let hook = pre.instantiate_async(&mut *store).await?;
-                    hook.toolhost_plugin_hooks()
-                        .call_post_tool_use(store, &request, &outcome)
-                        .await
-                },
-            )
-            .await?;
+            let revision = hooks
+                .run(self.hook_environment(call, timeout), async |store, hook| {
+                    let hook = hook.toolhost_plugin_hooks();
+                    hook.call_post_tool_use(store, &request, &outcome).await
+                })
+                .await?;
             hooks::after(revision, self.hook_limits())
         })
     }
 
-    async fn hook(&self) -> Result<&HookPre<State>, CallError> {
+    async fn hook(&self) -> Result<&Export<HookPre<State>>, CallError> {
         self.loaded().code().await?.hooks.as_ref().ok_or_else(|| {
             CallError::new(
                 ErrorClass::Unavailable,

@@ -40,26 +40,45 @@ enum Stop {
     Cancelled,
 }
 
+/// The time limits of one call.
+pub(crate) struct TimeLimits {
+    timeout: Duration,
+    processor_time: Option<Duration>,
+}
+
+impl CallEnvironment<'_> {
+    /// Starts the deadline, so that time spent waiting for the user does not count.
+    pub(crate) fn start(self) -> (State, TimeLimits) {
+        let time = TimeLimits {
+            timeout: self.timeout,
+            processor_time: self.processor_time,
+        };
+        let deadline = Arc::new(Deadline::after(self.timeout, self.inactivity));
+        let state = State::new(
+            self.limits,
+            self.files,
+            self.env,
+            deadline,
+            self.allowed,
+            self.sink,
+        );
+        (state, time)
+    }
+}
+
 /// Runs `work` in a new store, with deadline, cancellation and all limits.
 pub async fn run<R>(
     engine: &Engine,
-    setting: CallEnvironment<'_>,
+    environment: CallEnvironment<'_>,
     work: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<R>,
 ) -> Result<R, CallError> {
-    let CallEnvironment {
-        limits,
-        files,
-        env,
-        timeout,
-        inactivity,
-        processor_time,
-        allowed,
-        sink,
-    } = setting;
-    // The deadline starts now, so that time spent waiting for the user does not count. It covers instantiation,
-    // because a start function can loop.
-    let deadline = Arc::new(Deadline::after(timeout, inactivity));
-    let state = State::new(limits, files, env, Arc::clone(&deadline), allowed, sink);
+    let limits = environment.limits;
+    let (state, time) = environment.start();
+    let mut store = new_store(engine, state, limits);
+    run_in(&mut store, time, work).await
+}
+
+pub(crate) fn new_store(engine: &Engine, state: State, limits: &Limits) -> Store<State> {
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     // A result is data that wasmtime copies out of the guest, like the arguments of a host call.
@@ -68,6 +87,21 @@ pub async fn run<R>(
         .max(limits.output.saturating_add(OUTPUT_OVERHEAD));
     store.set_hostcall_fuel(usize::try_from(copied).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
+    store
+}
+
+/// Runs `work` in a store until the deadline of its state. This covers instantiation, because a start function can
+/// loop.
+pub(crate) async fn run_in<R>(
+    store: &mut Store<State>,
+    time: TimeLimits,
+    work: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<R>,
+) -> Result<R, CallError> {
+    let TimeLimits {
+        timeout,
+        processor_time,
+    } = time;
+    let deadline = Arc::clone(&store.data().deadline);
     // First timer, for spinning guests. Each epoch tick checks the wall clock, because ticks drift on a busy
     // machine, and yields to other tasks.
     store.set_epoch_deadline(1);
@@ -90,7 +124,7 @@ pub async fn run<R>(
     // Second timer, for guests that wait in a host function, where epochs have no effect.
     let result = tokio::select! {
         biased;
-        result = work(&mut store) => Some(result),
+        result = work(&mut *store) => Some(result),
         () = deadline.expired() => None,
     };
     store.data().report_dropped();

@@ -18,6 +18,7 @@ mod denied_paths;
 mod engine;
 mod error;
 mod executable;
+mod export;
 mod file_read_set;
 mod file_tree;
 mod files;

@@ -31,6 +31,11 @@ impl Limiter {
             memories: limits.memories,
         }
     }
+
+    /// Size of all memories in bytes.
+    pub fn memory_used(&self) -> u64 {
+        self.memory_used
+    }
 }
 
 impl ResourceLimiter for Limiter {

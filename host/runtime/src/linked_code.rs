@@ -4,19 +4,42 @@ use std::path::PathBuf;
 
 use tokio::sync::OnceCell;
 use toolhost_contract::{CallError, Digest, ErrorClass};
+use wasmtime::{Engine, Store};
 
-use crate::api::v0_1::PluginPre;
-use crate::api::v0_1::hooks::HookPre;
-use crate::api::v0_1::preview::PreviewerPre;
+use crate::api::v0_1::hooks::{Hook, HookPre};
+use crate::api::v0_1::preview::{Previewer, PreviewerPre};
+use crate::api::v0_1::{Plugin, PluginPre};
+use crate::export::{Bindings, Export};
 use crate::load::Runtime;
 use crate::state::State;
 
 /// A component's code with each interface that it exports.
 pub(crate) struct Linked {
-    pub tools: Option<PluginPre<State>>,
-    pub hooks: Option<HookPre<State>>,
-    pub preview: Option<PreviewerPre<State>>,
+    pub tools: Option<Export<PluginPre<State>>>,
+    pub hooks: Option<Export<HookPre<State>>>,
+    pub preview: Option<Export<PreviewerPre<State>>>,
 }
+
+macro_rules! bindings {
+    ($($pre:ident => $instance:ident),*) => {$(
+        impl Bindings for $pre<State> {
+            type Instance = $instance;
+
+            fn engine(&self) -> &Engine {
+                $pre::engine(self)
+            }
+
+            fn instantiate(
+                &self,
+                store: &mut Store<State>,
+            ) -> impl Future<Output = wasmtime::Result<$instance>> + Send {
+                self.instantiate_async(store)
+            }
+        }
+    )*};
+}
+
+bindings!(PluginPre => Plugin, HookPre => Hook, PreviewerPre => Previewer);
 
 /// Code that may not have been read yet.
 pub(crate) struct LinkedCode {
@@ -51,7 +74,7 @@ impl LinkedCode {
 }
 
 impl Linked {
-    pub fn tools(&self) -> Result<&PluginPre<State>, CallError> {
+    pub fn tools(&self) -> Result<&Export<PluginPre<State>>, CallError> {
         self.tools
             .as_ref()
             .ok_or_else(|| CallError::new(ErrorClass::NotRegistered, "the plugin has no tools"))

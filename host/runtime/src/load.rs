@@ -21,6 +21,7 @@ use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services, types
 use crate::capabilities::CallCapabilities;
 use crate::compile::Compiler;
 use crate::compile_cache::{CompileCache, EntryKind};
+use crate::export::{EXTRA_INSTANCES, Export, ReadyInstances};
 use crate::files::{Files, FilesView, HasFiles};
 use crate::instance::{self, CallEnvironment};
 use crate::linked_code::{Linked, LinkedCode};
@@ -47,6 +48,8 @@ const WASI_PACKAGES: [&str; 7] = [
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.
 const MAX_COMPILERS: usize = 2;
+/// Maximum number of plugins that are described at the same time while the maximum number of calls runs.
+pub(crate) const MAX_DESCRIBED: usize = 16;
 
 #[derive(Debug, Clone)]
 pub struct RuntimeSettings {
@@ -69,6 +72,7 @@ struct Shared {
     cache: Option<CompileCache>,
     compiler: Compiler,
     compilers: tokio::sync::Semaphore,
+    ready_instances: Arc<ReadyInstances>,
     environment: RwLock<Environment>,
     warnings: Vec<String>,
 }
@@ -79,8 +83,12 @@ type Environment = Arc<[(String, String)]>;
 impl Runtime {
     pub fn new(settings: RuntimeSettings) -> Result<Self, RuntimeError> {
         // Describing plugins uses slots too.
-        let slots = u32::try_from(settings.max_concurrent.clamp(1, 1_000)).unwrap_or(1_000) + 16;
+        let slots = settings.max_concurrent.clamp(1, 1_000) + MAX_DESCRIBED + EXTRA_INSTANCES;
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         let engine = engine::running(slots)?;
+        let no_files = Files::new(Scope::empty()).map_err(|error| {
+            RuntimeError::Engine(format!("cannot make an empty scope: {error}"))
+        })?;
         let linker = linker(&engine).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
         let mut warnings = Vec::new();
         let cache = settings.cache_dir.and_then(|dir| {
@@ -94,6 +102,7 @@ impl Runtime {
             cache,
             compiler: settings.compiler,
             compilers: tokio::sync::Semaphore::new(MAX_COMPILERS),
+            ready_instances: Arc::new(ReadyInstances::new(no_files)),
             environment: RwLock::new(settings.environment.into()),
             warnings,
         })))
@@ -137,7 +146,7 @@ impl Runtime {
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
         let linked = self.linked(path, &component, &exports)?;
         let described = match &linked.tools {
-            Some(pre) => describe(path, pre, &environment).await?,
+            Some(tools) => describe(path, tools.bindings(), &environment).await?,
             None => Vec::new(),
         };
         let description = Description {
@@ -232,17 +241,21 @@ impl Runtime {
         let linked = self.0.linker.instantiate_pre(component).map_err(failed)?;
         let has = |interface| exports.contains(&exported(interface));
         let linked = || linked.clone();
+        let ready = || Arc::clone(&self.0.ready_instances);
         // A plugin can have hooks and no tools.
         Ok(Linked {
             tools: has("tool")
-                .then(|| PluginPre::new(linked()).map_err(failed))
-                .transpose()?,
+                .then(|| PluginPre::new(linked()).map(|pre| Export::new(pre, ready())))
+                .transpose()
+                .map_err(failed)?,
             hooks: has("hooks")
-                .then(|| HookPre::new(linked()).map_err(failed))
-                .transpose()?,
+                .then(|| HookPre::new(linked()).map(|pre| Export::new(pre, ready())))
+                .transpose()
+                .map_err(failed)?,
             preview: has("preview")
-                .then(|| PreviewerPre::new(linked()).map_err(failed))
-                .transpose()?,
+                .then(|| PreviewerPre::new(linked()).map(|pre| Export::new(pre, ready())))
+                .transpose()
+                .map_err(failed)?,
         })
     }
 
@@ -275,7 +288,7 @@ impl Runtime {
         &self,
         path: &Path,
         bytes: &[u8],
-    ) -> Result<PluginPre<State>, LoadError> {
+    ) -> Result<Export<PluginPre<State>>, LoadError> {
         let (component, _) = self.component(path, bytes, Digest([0; 32])).await?;
         let linked = self.linked(path, &component, &[exported("tool")])?;
         Ok(linked.tools.expect("linked above"))

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use toolhost_contract::path_members::is_path_member;
@@ -18,7 +19,7 @@ use crate::capabilities::{self, CallCapabilities, Capabilities};
 use crate::executable;
 use crate::file_read_set::FileReadSet;
 use crate::files::Files;
-use crate::instance::{self, CallEnvironment};
+use crate::instance::CallEnvironment;
 use crate::load::Loaded;
 use crate::missing_grants;
 use crate::owners::job_owner;
@@ -97,6 +98,8 @@ pub struct Plugin {
     read_only: Files,
     granted: Files,
     session_dirs: Option<SessionDirs>,
+    /// The session directories that were opened last are on local disks, like all granted ones.
+    opens_inline: AtomicBool,
     env: Vec<(String, String)>,
     staging: Option<Staging>,
     capabilities: Capabilities,
@@ -113,6 +116,7 @@ impl Plugin {
             read_only: Files::new(grants.scope.read_only())?,
             granted: Files::new(grants.scope)?,
             session_dirs: grants.session_dirs,
+            opens_inline: AtomicBool::new(false),
             env: grants.env,
             staging: grants.staging,
             shell: grants
@@ -171,11 +175,19 @@ impl Plugin {
                 granted: Files::new(scope)?,
             })
         };
-        let opened = tokio::task::spawn_blocking(open).await;
-        opened.map_err(CallError::internal)?.map_err(|error| {
+        let opened = if self.opens_inline.load(Ordering::Relaxed) {
+            open()
+        } else {
+            let opened = tokio::task::spawn_blocking(open).await;
+            opened.map_err(CallError::internal)?
+        };
+        let opened = opened.map_err(|error| {
             let message = format!("cannot open the directories of this session: {error}");
             CallError::new(ErrorClass::Failed, message).code("session_directories_failed")
-        })
+        })?;
+        self.opens_inline
+            .store(opened.granted.is_inline(), Ordering::Relaxed);
+        Ok(opened)
     }
 
     fn capabilities_of(
@@ -256,16 +268,16 @@ impl Plugin {
         };
         let output = tool.and_then(|tool| tool.max_output_bytes);
         let output = output.unwrap_or(u64::MAX).min(self.limits.output);
-        let pre = self.loaded.code().await?.tools()?;
-        let (result, notice) = instance::run(pre.engine(), setting, async |store| {
-            let plugin = pre.instantiate_async(&mut *store).await?;
-            let result = plugin
-                .toolhost_plugin_tool()
-                .call_call(&mut *store, &request)
-                .await?;
-            Ok((result, store.data().unnamed.notice()))
-        })
-        .await?;
+        let tools = self.loaded.code().await?.tools()?;
+        let (result, notice) = tools
+            .run(setting, async |store, plugin| {
+                let result = plugin
+                    .toolhost_plugin_tool()
+                    .call_call(&mut *store, &request)
+                    .await?;
+                Ok((result, store.data().unnamed.notice()))
+            })
+            .await?;
         let mut outcome = result
             .map_err(v0_1::error)
             .and_then(|outcome| v0_1::outcome(outcome, output))?;

@@ -14,7 +14,8 @@ use crate::api::v0_1::hooks::outcome_to_wit;
 use crate::api::v0_1::preview::{self, Previewer, PreviewerPre};
 use crate::api::v0_1::{self, types};
 use crate::capabilities::CallCapabilities;
-use crate::instance::{self, CallEnvironment};
+use crate::export::Export;
+use crate::instance::CallEnvironment;
 use crate::load::without_recommendations;
 use crate::plugin::{self, Plugin};
 use crate::state::State;
@@ -33,30 +34,30 @@ impl Plugin {
         let Some(tool) = self.find_tool(&call) else {
             return Ok(Preview::default());
         };
-        let Some(pre) = &self.loaded().code().await?.preview else {
+        let Some(functions) = &self.loaded().code().await?.preview else {
             return Ok(Preview::default());
         };
         let mut progress = Progress::new(tool);
         let request = self.preview_request(call, mode);
-        let ended = instance::run(pre.engine(), self.preview_environment(), async |store| {
-            let previewer = pre.instantiate_async(&mut *store).await?;
-            progress.run(&previewer, store, &request).await
-        })
-        .await;
+        let ended = functions
+            .run(self.preview_environment(), async |store, previewer| {
+                progress.run(previewer, store, &request).await
+            })
+            .await;
         progress.finish(ended.err())
     }
 
     pub(crate) async fn run_render_permission(&self, call: Call, mode: Mode) -> Rendering {
-        let Some(pre) = self.rendering(&call, ToolHook::RenderPermission).await? else {
+        let Some(functions) = self.rendering(&call, ToolHook::RenderPermission).await? else {
             return Ok(Vec::new());
         };
         let request = self.preview_request(call, mode);
-        let blocks = instance::run(pre.engine(), self.preview_environment(), async |store| {
-            let previewer = pre.instantiate_async(&mut *store).await?;
-            let preview = previewer.toolhost_plugin_preview();
-            preview.call_render_permission(store, &request).await
-        })
-        .await?;
+        let blocks = functions
+            .run(self.preview_environment(), async |store, previewer| {
+                let preview = previewer.toolhost_plugin_preview();
+                preview.call_render_permission(store, &request).await
+            })
+            .await?;
         preview::blocks(blocks, MAX_PERMISSION_BYTES)
     }
 
@@ -66,18 +67,18 @@ impl Plugin {
         mode: Mode,
         outcome: Outcome,
     ) -> Rendering {
-        let Some(pre) = self.rendering(&call, ToolHook::RenderResult).await? else {
+        let Some(functions) = self.rendering(&call, ToolHook::RenderResult).await? else {
             return Ok(Vec::new());
         };
         let request = self.preview_request(call, mode);
         let limit = self.limits().output;
         let outcome = outcome_to_wit(&outcome, limit)?;
-        let blocks = instance::run(pre.engine(), self.preview_environment(), async |store| {
-            let previewer = pre.instantiate_async(&mut *store).await?;
-            let preview = previewer.toolhost_plugin_preview();
-            preview.call_render_result(store, &request, &outcome).await
-        })
-        .await?;
+        let blocks = functions
+            .run(self.preview_environment(), async |store, previewer| {
+                let preview = previewer.toolhost_plugin_preview();
+                preview.call_render_result(store, &request, &outcome).await
+            })
+            .await?;
         preview::blocks(blocks, limit)
     }
 
@@ -85,7 +86,7 @@ impl Plugin {
         &self,
         call: &Call,
         hook: ToolHook,
-    ) -> Result<Option<&PreviewerPre<State>>, CallError> {
+    ) -> Result<Option<&Export<PreviewerPre<State>>>, CallError> {
         let tool = self.find_tool(call);
         if tool.is_none_or(|tool| !tool.hooks.contains(hook)) {
             return Ok(None);

@@ -39,6 +39,8 @@ pub struct State {
     pub stderr: Capture,
     messages: Throttle,
     progress: Throttle,
+    /// The guest has called a function of the host.
+    has_called_host: bool,
 }
 
 impl State {
@@ -84,7 +86,18 @@ impl State {
             stderr,
             messages: Throttle::new(limits.messages_per_second, limits.message_bytes_per_second),
             progress: Throttle::new(10, 64 << 10),
+            has_called_host: false,
         }
+    }
+
+    /// The accessor of all host functions.
+    pub fn for_host_call(&mut self) -> &mut Self {
+        self.has_called_host = true;
+        self
+    }
+
+    pub fn has_called_host(&self) -> bool {
+        self.has_called_host
     }
 
     /// The tail of the guest's standard error, escaped for display.
@@ -143,19 +156,21 @@ impl State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        let state = self.for_host_call();
         WasiCtxView {
-            ctx: &mut self.wasi,
-            table: &mut self.table,
+            ctx: &mut state.wasi,
+            table: &mut state.table,
         }
     }
 }
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let state = self.for_host_call();
         WasiHttpCtxView {
-            hooks: &mut self.http_hooks,
-            table: &mut self.table,
-            ctx: &mut self.http,
+            hooks: &mut state.http_hooks,
+            table: &mut state.table,
+            ctx: &mut state.http,
         }
     }
 }

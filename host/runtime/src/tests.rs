@@ -16,13 +16,14 @@ use wasmtime::{Engine, Precompiled};
 
 use crate::api::v0_1::{PluginPre, types};
 use crate::capabilities::CallCapabilities;
+use crate::export::Export;
 use crate::files::Files;
 use crate::instance::{self, CallEnvironment};
 use crate::state::State;
 use crate::{Compiler, LoadError, Runtime, RuntimeSettings, engine, pack, scan};
 
 /// A component of world `plugin` with `body` as `call`, and `extra` items.
-fn component(body: &str, extra: &str) -> Vec<u8> {
+pub fn component(body: &str, extra: &str) -> Vec<u8> {
     let wat = format!(
         r#"(module
             (memory (export "memory") 1)
@@ -47,7 +48,7 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-async fn pre(component: &[u8]) -> PluginPre<State> {
+async fn tools(component: &[u8]) -> Export<PluginPre<State>> {
     runtime()
         .link(Path::new("test.wasm"), component)
         .await
@@ -56,16 +57,17 @@ async fn pre(component: &[u8]) -> PluginPre<State> {
 
 /// Calls `body` with one second of time and 1 MiB of memory; returns the error.
 async fn call(body: &str, extra: &str) -> CallError {
-    let pre = pre(&component(body, extra)).await;
+    let tools = tools(&component(body, extra)).await;
     let limits = Limits {
         memory: 1 << 20,
         ..Limits::default()
     };
-    run(&pre, &limits, Duration::from_millis(200)).await
+    run(&tools, &limits, Duration::from_millis(200)).await
 }
 
-async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> CallError {
-    let setting = CallEnvironment {
+/// The environment of a call without grants.
+pub fn call_environment(limits: &Limits, timeout: Duration) -> CallEnvironment<'_> {
+    CallEnvironment {
         allowed: CallCapabilities::default(),
         limits,
         files: Files::new(Scope::empty()).unwrap(),
@@ -74,21 +76,19 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
         inactivity: None,
         processor_time: None,
         sink: Arc::new(NoSink),
-    };
-    let request = request();
-    instance::run(pre.engine(), setting, async |store| {
-        let plugin = pre.instantiate_async(&mut *store).await?;
-        plugin
-            .toolhost_plugin_tool()
-            .call_call(store, &request)
-            .await
-    })
-    .await
-    .map(drop)
-    .unwrap_err()
+    }
 }
 
-fn request() -> types::Request {
+async fn run(tools: &Export<PluginPre<State>>, limits: &Limits, timeout: Duration) -> CallError {
+    let request = request();
+    let outcome = tools.run(call_environment(limits, timeout), async |store, plugin| {
+        let plugin = plugin.toolhost_plugin_tool();
+        plugin.call_call(store, &request).await
+    });
+    outcome.await.map(drop).unwrap_err()
+}
+
+pub fn request() -> types::Request {
     types::Request {
         call_id: "1".to_owned(),
         tool: "test".to_owned(),
@@ -134,9 +134,9 @@ async fn a_loop_in_realloc_ends_at_the_deadline() {
         );
         wrap("plugin", &wat)
     };
-    let pre = pre(&bytes).await;
+    let tools = tools(&bytes).await;
     assert_eq!(
-        run(&pre, &Limits::default(), Duration::from_millis(200))
+        run(&tools, &Limits::default(), Duration::from_millis(200))
             .await
             .class,
         ErrorClass::TimedOut
@@ -166,10 +166,10 @@ pub fn wrap(world: &str, wat: &str) -> Vec<u8> {
 #[tokio::test]
 async fn spinning_guests_yield() {
     // One executor thread and four spinning calls: each yields at every tick.
-    let pre = pre(&component(LOOP, "")).await;
+    let tools = tools(&component(LOOP, "")).await;
     let limits = Limits::default();
     let timeout = Duration::from_millis(300);
-    let ended = futures::future::join_all((0..4).map(|_| run(&pre, &limits, timeout))).await;
+    let ended = futures::future::join_all((0..4).map(|_| run(&tools, &limits, timeout))).await;
     assert!(
         ended
             .iter()

@@ -5,10 +5,14 @@
 //! [`remove_invisible`] removes them from tool descriptions, and [`remove_tags`] removes hidden text from results. Both
 //! return the number of removed characters, so that it can be reported.
 
+mod diff;
+
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
+
+pub use diff::UnifiedDiff;
 
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property
 /// `Default_Ignorable_Code_Point` of Unicode 16 except the two variation selectors of emoji, line separators and

@@ -1,8 +1,9 @@
 //! Runs `tools/call` requests without rmcp, which spawns one task for each request and another for its response.
 //!
-//! Unless more lines are buffered, the reading task polls a call once, which completes most calls. A new task runs the
-//! others.
+//! The reading task polls a call once if it arrived alone, which completes most calls. A new task runs the others.
 
+use std::fmt::{self, Formatter};
+use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -15,7 +16,9 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, Service};
 use rmcp::{Peer, RoleServer};
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,17 +32,42 @@ struct CallMessage {
     id: RequestId,
     #[serde(rename = "method")]
     _method: CallToolRequestMethod,
-    params: CallToolRequestParams,
+    params: Object<CallToolRequestParams>,
+}
+
+/// A value that is deserialized from a JSON object. Derived implementations also accept an array of the members.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
 }
 
 /// Returns the message in a line if it is an ordinary `tools/call` request.
 pub(super) fn parse_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    let CallMessage {
+    // Serde does not check the encoding of members that it ignores.
+    let line = std::str::from_utf8(line).ok()?;
+    let Object(CallMessage {
         jsonrpc,
         id,
         _method,
-        mut params,
-    } = serde_json::from_slice(line).ok()?;
+        params: Object(mut params),
+    }) = serde_json::from_str(line).ok()?;
     let meta = params.meta.take();
     let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     if let Some(meta) = meta {
@@ -183,6 +211,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/call","params":{"name":"a"}}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#,
+            r#"["2.0",1,"tools/call",{"name":"a"}]"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[null,"a",{},null,null]}"#,
         ] {
             assert!(parse_call(line.as_bytes()).is_none(), "{line}");
         }

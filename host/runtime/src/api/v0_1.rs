@@ -43,7 +43,7 @@ const EVENT_OVERHEAD: usize = 64;
 const RESERVED_PREFIX: &str = "dev.toolhost/";
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
-    toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
     services::add_to_linker(linker)
 }
 

@@ -56,7 +56,8 @@ impl StockWasi {
     pub async fn new(plugin: &Plugin, host: &Path, blocking: Blocking) -> Result<Self, String> {
         let code = plugin.loaded().code().await;
         let code = code.map_err(|error| error.to_string())?;
-        let pre = code.tools().map_err(|error| error.to_string())?;
+        let tools = code.tools().map_err(|error| error.to_string())?;
+        let pre = tools.bindings();
         let linked = || {
             let mut linker = Linker::<StockState>::new(pre.engine());
             wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;

@@ -50,6 +50,10 @@ impl Files {
         })
     }
 
+    pub fn is_inline(&self) -> bool {
+        self.inline
+    }
+
     pub fn scope(&self) -> &Scope {
         self.tree.scope()
     }

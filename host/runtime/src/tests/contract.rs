@@ -119,28 +119,14 @@ async fn call_fixture(path: &Path) {
         input: r#"{"text": "to be or not to be"}"#.to_owned(),
         ..request()
     };
-    let pre = pre(&bytes).await;
+    let tools = tools(&bytes).await;
     let limits = Limits::default();
-    let setting = CallEnvironment {
-        allowed: CallCapabilities::default(),
-        limits: &limits,
-        files: Files::new(Scope::empty()).unwrap(),
-        env: &[],
-        timeout: Duration::from_mins(1),
-        inactivity: None,
-        processor_time: None,
-        sink: Arc::new(NoSink),
-    };
-    let outcome = instance::run(pre.engine(), setting, async |store| {
-        let plugin = pre.instantiate_async(&mut *store).await?;
-        plugin
-            .toolhost_plugin_tool()
-            .call_call(store, &request)
-            .await
-    })
-    .await
-    .unwrap()
-    .unwrap();
+    let setting = call_environment(&limits, Duration::from_mins(1));
+    let outcome = tools.run(setting, async |store, plugin| {
+        let plugin = plugin.toolhost_plugin_tool();
+        plugin.call_call(store, &request).await
+    });
+    let outcome = outcome.await.unwrap().unwrap();
     assert_eq!(
         outcome.structured.as_deref(),
         Some(r#"{"words":6}"#),

@@ -1,15 +1,35 @@
 //! Isolation between calls: a new instance never sees memory or tables of an earlier one.
 
-use super::{ErrorClass, Limits, PluginPre, State, pre, run, wrap};
+use super::{ErrorClass, Export, Limits, PluginPre, State, call_environment, request, tools, wrap};
 use crate::engine::RESIDENT;
 use std::time::Duration;
 
 const PAGE: usize = 64 << 10;
 const PAGES: usize = RESIDENT / PAGE;
 
+/// How a call of [`state_overwriting_component`] ends.
+#[derive(Debug, Clone, Copy)]
+enum Ending {
+    Trap,
+    /// With an empty outcome, so that the next instance is created before its call.
+    Return,
+}
+
 /// A component that checks all of its state, and loops until its deadline if anything differs from the initial
-/// state. It then overwrites everything and traps. `length` bytes of data, all `letter`, begin at `at`.
-fn state_overwriting_component(pages: usize, at: usize, length: usize, letter: char) -> Vec<u8> {
+/// state. It then overwrites everything. `length` bytes of data, all `letter`, begin at `at`.
+fn state_overwriting_component(
+    pages: usize,
+    at: usize,
+    length: usize,
+    letter: char,
+    ending: Ending,
+) -> Vec<u8> {
+    let ending = match ending {
+        Ending::Trap => "(i32.div_s (i32.const 1) (i32.const 0))",
+        Ending::Return => {
+            "(memory.fill (i32.const 0) (i32.const 0) (i32.const 1024)) (i32.const 0)"
+        }
+    };
     let word = u32::from_ne_bytes([letter as u8; 4]);
     let (end, data) = (at + length, String::from(letter).repeat(length));
     let grown = (pages + 2) * PAGE;
@@ -41,17 +61,24 @@ fn state_overwriting_component(pages: usize, at: usize, length: usize, letter: c
                 (global.set $touched (i32.const 1))
                 (table.set $table (i32.const 3) (ref.func $tell))
                 (memory.fill (i32.const 0) (i32.const 0xa5) (i32.const {grown}))
-                (i32.div_s (i32.const 1) (i32.const 0))))"#
+                {ending}))"#
     );
     wrap("plugin", &wat)
 }
 
-async fn is_untouched(pre: &PluginPre<State>) -> bool {
-    let error = run(pre, &Limits::default(), Duration::from_secs(5)).await;
-    match error.class {
-        ErrorClass::Trapped if error.message.contains("divide by zero") => true,
-        ErrorClass::TimedOut => false,
-        _ => panic!("it did not check everything: {error:?}"),
+async fn is_untouched(tools: &Export<PluginPre<State>>) -> bool {
+    let limits = Limits::default();
+    let request = request();
+    let environment = call_environment(&limits, Duration::from_secs(5));
+    let outcome = tools.run(environment, async |store, plugin| {
+        let plugin = plugin.toolhost_plugin_tool();
+        plugin.call_call(store, &request).await
+    });
+    match outcome.await {
+        Ok(outcome) => outcome.is_ok(),
+        Err(error) if error.class == ErrorClass::TimedOut => false,
+        Err(error) if error.message.contains("divide by zero") => true,
+        Err(error) => panic!("it did not check everything: {error:?}"),
     }
 }
 
@@ -67,12 +94,16 @@ async fn memory_of_any_size_is_reset_between_calls() {
         (4 * PAGES, RESIDENT - 100),
         (4 * PAGES, 3 * RESIDENT),
     ] {
-        let pre = pre(&state_overwriting_component(pages, at & !3, 16 << 10, 'Z')).await;
-        for round in 0..3 {
-            assert!(
-                is_untouched(&pre).await,
-                "{pages} pages, data at {at}, call {round}"
-            );
+        for ending in [Ending::Trap, Ending::Return] {
+            let component = state_overwriting_component(pages, at & !3, 16 << 10, 'Z', ending);
+            let tools = tools(&component).await;
+            for round in 0..3 {
+                assert!(
+                    is_untouched(&tools).await,
+                    "{pages} pages, data at {at}, {ending:?}, call {round}"
+                );
+                tools.settle().await;
+            }
         }
     }
 }
@@ -83,12 +114,14 @@ async fn plugins_see_no_memory_of_others() {
     let mut all = Vec::new();
     for (number, letter) in ('A'..='Z').enumerate() {
         let pages = [1, PAGES, PAGES + 3][number % 3];
-        let at = [4 << 10, 32 << 10][number % 2];
-        all.push(pre(&state_overwriting_component(pages, at, 8 << 10, letter)).await);
+        let at = [4 << 10, 32 << 10][number / 2 % 2];
+        let ending = [Ending::Trap, Ending::Return][number % 2];
+        let component = state_overwriting_component(pages, at, 8 << 10, letter, ending);
+        all.push(tools(&component).await);
     }
     for round in 0..3 {
-        for (number, pre) in all.iter().enumerate() {
-            assert!(is_untouched(pre).await, "plugin {number}, round {round}");
+        for (number, tools) in all.iter().enumerate() {
+            assert!(is_untouched(tools).await, "plugin {number}, round {round}");
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Pool capacity: each call has its full limits while all other calls use theirs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::TryStreamExt as _;
+use futures::stream::FuturesUnordered;
 use tokio::sync::Barrier;
-use toolhost_contract::{CallError, Limits, NoSink};
-use toolhost_vfs::Scope;
+use toolhost_contract::{CallError, Limits};
 use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre};
 
-use super::{
-    CallCapabilities, CallEnvironment, Compiler, Files, Runtime, RuntimeSettings, State, instance,
-};
+use crate::export::EXTRA_INSTANCES;
+use crate::load::MAX_DESCRIBED;
 
-/// Slots of a runtime for one concurrent call; the others are for describing plugins.
-const SLOTS: usize = 17;
+use super::{Compiler, Runtime, RuntimeSettings, State, call_environment, instance};
+
+/// Slots of a runtime for one concurrent call.
+const SLOTS: usize = 1 + MAX_DESCRIBED + EXTRA_INSTANCES;
 
 /// A component with the maximum number of instances, memories and tables of one call.
 fn largest() -> Vec<u8> {
@@ -43,16 +43,8 @@ async fn hold(
     component: &InstancePre<State>,
     all_hold: &Barrier,
 ) -> Result<(), CallError> {
-    let setting = CallEnvironment {
-        allowed: CallCapabilities::default(),
-        limits: &Limits::default(),
-        files: Files::new(Scope::empty()).unwrap(),
-        env: &[],
-        timeout: Duration::from_secs(120),
-        inactivity: None,
-        processor_time: None,
-        sink: Arc::new(NoSink),
-    };
+    let limits = Limits::default();
+    let setting = call_environment(&limits, Duration::from_secs(120));
     instance::run(engine, setting, async |store| {
         component.instantiate_async(&mut *store).await?;
         all_hold.wait().await;
@@ -74,11 +66,15 @@ async fn all_calls_can_use_their_full_limits_at_once() {
     let component = Component::new(engine, largest()).unwrap();
     let component = linker.instantiate_pre(&component).unwrap();
     let all_hold = Barrier::new(SLOTS);
-    let calls = (0..SLOTS).map(|_| hold(engine, &component, &all_hold));
-    try_join_all(calls).await.unwrap();
+    let calls: FuturesUnordered<_> = (0..SLOTS)
+        .map(|_| hold(engine, &component, &all_hold))
+        .collect();
+    calls.try_collect::<()>().await.unwrap();
     // No slot is free, so the pool was in full use.
     let all_hold = Barrier::new(SLOTS + 1);
-    let calls = (0..=SLOTS).map(|_| hold(engine, &component, &all_hold));
-    let refused = try_join_all(calls).await.unwrap_err();
+    let calls: FuturesUnordered<_> = (0..=SLOTS)
+        .map(|_| hold(engine, &component, &all_hold))
+        .collect();
+    let refused = calls.try_collect::<()>().await.unwrap_err();
     assert_eq!(refused.code, "too_many_calls");
 }

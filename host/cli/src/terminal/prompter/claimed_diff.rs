@@ -3,7 +3,7 @@
 //! No file is read, because the file could be replaced before the tool runs.
 
 use serde_json::{Map, Value};
-use similar::TextDiff;
+use toolhost_contract::text::UnifiedDiff;
 
 /// Member names that tools use for the replaced text and its replacement.
 const REPLACEMENT_MEMBERS: [(&str, &str); 8] = [
@@ -60,9 +60,11 @@ fn add_members(input: &Map<String, Value>, out: &mut String) {
 }
 
 fn add_diff(old: &str, new: &str, out: &mut String) {
-    let diff = TextDiff::from_lines(old, new);
-    let mut unified = diff.unified_diff();
-    out.push_str(&unified.missing_newline_hint(false).to_string());
+    let diff = UnifiedDiff {
+        marks_missing_newline: false,
+        ..UnifiedDiff::default()
+    };
+    out.push_str(&diff.of(old, new));
 }
 
 #[cfg(test)]

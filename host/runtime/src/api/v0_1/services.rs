@@ -53,12 +53,12 @@ pub const FUNCTIONS: [(&str, &[&str]); 6] = [
 ];
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
-    wit::process::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    wit::session::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    wit::user::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    wit::agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    wit::tools::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    wit::resources::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    wit::process::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
+    wit::session::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
+    wit::user::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
+    wit::agents::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
+    wit::tools::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
+    wit::resources::add_to_linker::<State, HasSelf<State>>(linker, State::for_host_call)?;
     Ok(())
 }
 

@@ -1,0 +1,152 @@
+//! When an instance is created before its call, and when it is not.
+
+use std::path::Path;
+use std::time::Duration;
+
+use toolhost_contract::{CallError, ErrorClass, Limits};
+use wasmtime::ResourceLimiter as _;
+
+use super::{Export, MAX_READY};
+use crate::api::v0_1::PluginPre;
+use crate::state::State;
+use crate::tests::{call_environment, component, request, wrap};
+use crate::{Compiler, Runtime, RuntimeSettings};
+
+/// Returns an empty outcome.
+const SUCCEED: &str = "(i32.const 0)";
+
+type Tools = Export<PluginPre<State>>;
+
+/// A runtime of its own, because the number of ready instances is limited for all components together.
+fn runtime() -> Runtime {
+    let runtime = Runtime::new(RuntimeSettings {
+        cache_dir: None,
+        compiler: Compiler::InProcess,
+        max_concurrent: 1,
+        environment: Vec::new(),
+    });
+    runtime.unwrap()
+}
+
+async fn tools(runtime: &Runtime, component: &[u8]) -> Tools {
+    let path = Path::new("test.wasm");
+    runtime.link(path, component).await.unwrap()
+}
+
+async fn call(tools: &Tools, limits: &Limits) -> Result<(), CallError> {
+    let environment = call_environment(limits, Duration::from_secs(10));
+    let request = request();
+    let outcome = tools.run(environment, async |store, plugin| {
+        let plugin = plugin.toolhost_plugin_tool();
+        plugin.call_call(store, &request).await
+    });
+    outcome.await.map(|result| drop(result.unwrap()))
+}
+
+/// Calls the tool and waits for what follows the call.
+async fn call_and_settle(tools: &Tools) {
+    call(tools, &Limits::default()).await.unwrap();
+    tools.settle().await;
+}
+
+#[tokio::test]
+async fn a_call_uses_the_instance_that_was_created_after_the_one_before() {
+    let tools = tools(&runtime(), &component(SUCCEED, "")).await;
+    assert!(!tools.is_ready());
+    for _ in 0..3 {
+        call(&tools, &Limits::default()).await.unwrap();
+        // The next one is not created before another task can run.
+        assert!(!tools.is_ready());
+        tools.settle().await;
+        assert!(tools.is_ready());
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_calls_the_host_while_it_is_created_belongs_to_its_call() {
+    let wat = r#"(module
+        (import "toolhost:plugin/host@0.1.0" "cancelled" (func $cancelled (result i32)))
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+        (func (export "toolhost:plugin/tool@0.1.0#describe") (param i32 i32) (result i32) (i32.const 0))
+        (func (export "toolhost:plugin/tool@0.1.0#call") (param i32) (result i32) (i32.const 0))
+        (func $start (drop (call $cancelled)))
+        (start $start))"#;
+    let tools = tools(&runtime(), &wrap("plugin", wat)).await;
+    for _ in 0..2 {
+        call_and_settle(&tools).await;
+        assert!(!tools.is_ready());
+    }
+}
+
+#[tokio::test]
+async fn no_instance_is_created_after_a_failure() {
+    let tools = tools(&runtime(), &component("(unreachable)", "")).await;
+    let error = call(&tools, &Limits::default()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Trapped);
+    tools.settle().await;
+    assert!(!tools.is_ready());
+}
+
+#[tokio::test]
+async fn an_instance_that_needs_much_time_or_memory_is_created_in_its_call() {
+    let spin = "(func $spin (local i32)
+        (loop $l (br_if $l (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 300000000)))))
+        (start $spin)";
+    for extra in [spin, "(memory 260)"] {
+        let tools = tools(&runtime(), &component(SUCCEED, extra)).await;
+        call_and_settle(&tools).await;
+        assert!(!tools.is_ready(), "{extra}");
+    }
+}
+
+#[tokio::test]
+async fn limits_of_a_call_apply_to_the_creation_of_its_instance() {
+    let tools = tools(&runtime(), &component(SUCCEED, "(memory 20)")).await;
+    call_and_settle(&tools).await;
+    assert!(tools.is_ready());
+    let less = Limits {
+        memory: 1 << 20,
+        ..Limits::default()
+    };
+    let error = call(&tools, &less).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::LimitExceeded);
+}
+
+#[tokio::test]
+async fn memory_of_a_ready_instance_counts_for_its_call() {
+    // With the memory that every component has, two pages.
+    let tools = tools(&runtime(), &component(SUCCEED, "(memory 1)")).await;
+    let limits = Limits {
+        memory: 3 << 16,
+        ..Limits::default()
+    };
+    for is_ready in [false, true] {
+        assert_eq!(tools.is_ready(), is_ready);
+        let environment = call_environment(&limits, Duration::from_secs(10));
+        let grown = tools.run(environment, async |store, _| {
+            let limiter = &mut store.data_mut().limiter;
+            let fits = limiter.memory_growing(0, 1 << 16, None)?;
+            Ok((fits, limiter.memory_growing(0, 1 << 16, None).is_err()))
+        });
+        assert_eq!(grown.await.unwrap(), (true, true));
+        tools.settle().await;
+    }
+}
+
+#[tokio::test]
+async fn the_instance_that_has_waited_longest_is_dropped() {
+    let runtime = runtime();
+    let component = component(SUCCEED, "");
+    let mut all = Vec::new();
+    for _ in 0..=MAX_READY {
+        let tools = tools(&runtime, &component).await;
+        call_and_settle(&tools).await;
+        all.push(tools);
+    }
+    assert!(!all[0].is_ready());
+    assert!(all[1..].iter().all(Export::is_ready));
+    // The first is used again, so the second has waited longest.
+    call_and_settle(&all[0]).await;
+    assert!(all[0].is_ready() && !all[1].is_ready());
+}
