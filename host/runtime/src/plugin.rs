@@ -271,10 +271,8 @@ impl Plugin {
         let tools = self.loaded.code().await?.tools()?;
         let (result, notice) = tools
             .run(setting, async |store, plugin| {
-                let result = plugin
-                    .toolhost_plugin_tool()
-                    .call_call(&mut *store, &request)
-                    .await?;
+                let plugin = plugin.toolhost_plugin_tool();
+                let result = plugin.call_call(&mut *store, &request).await?;
                 Ok((result, store.data().unnamed.notice()))
             })
             .await?;
