@@ -65,7 +65,7 @@ pub(crate) struct LineTransport<R, W> {
     /// Used when the input ends.
     on_end: Option<oneshot::Sender<()>>,
     begun: bool,
-    /// A call of the lines that are buffered runs in a task of its own.
+    /// The transport has spawned a task for a call that it read together with the next line.
     has_spawned_call: bool,
     /// The input has ended. Nothing more is written, because the client may have closed its side.
     ended: bool,
@@ -151,11 +151,11 @@ where
         let Some(calls) = &self.direct_calls else {
             return Some(message);
         };
-        let (request, peer) = match (calls.peer(), message) {
-            (Some(peer), JsonRpcMessage::Request(request)) if calls.accepts(&request.request) => {
-                (request, peer)
-            }
-            (_, message) => return Some(message),
+        let JsonRpcMessage::Request(request) = message else {
+            return Some(message);
+        };
+        let Some(peer) = calls.peer_for(&request.request) else {
+            return Some(JsonRpcMessage::Request(request));
         };
         let cancellation = calls.cancellation();
         self.open()

@@ -2,16 +2,14 @@
 //! that this call does not wait for it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use toolhost_contract::{CallError, Limits, NoSink};
+use toolhost_contract::{CallError, Limits};
+use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
-use crate::capabilities::CallCapabilities;
-use crate::files::Files;
 use crate::instance::{self, CallEnvironment};
 use crate::state::State;
 
@@ -21,14 +19,16 @@ const MAX_READY: usize = 16;
 const MAX_MEMORY: u64 = 16 << 20;
 /// Processor time in which an instance must be created.
 const PROCESSOR_TIME: Duration = Duration::from_millis(10);
-/// Maximum number of exports whose next instance is being created.
-const MAX_PREPARING: usize = 16;
+/// Maximum number of instances that are being created.
+const MAX_CREATING: usize = 16;
 /// Instances that exist in addition to those of the running calls.
-pub(crate) const EXTRA_INSTANCES: usize = MAX_READY + MAX_PREPARING;
+pub(crate) const EXTRA_INSTANCES: usize = MAX_READY + MAX_CREATING;
 
 /// The generated bindings of an interface, before and after instantiation.
-pub(crate) trait Bindings: Send + Sync + 'static {
+pub(crate) trait Bindings: Sized + Send + Sync + 'static {
     type Instance: Send + Sync + 'static;
+
+    fn new(linked: InstancePre<State>) -> wasmtime::Result<Self>;
 
     fn engine(&self) -> &Engine;
 
@@ -43,12 +43,18 @@ pub(crate) struct Export<B: Bindings>(Arc<Shared<B>>);
 
 struct Shared<B: Bindings> {
     bindings: B,
-    /// The instance of the next call.
-    ready: Mutex<Option<Ready<B::Instance>>>,
-    is_preparing: AtomicBool,
-    /// Instances are created in their call, because they call the host, fail, or need much time or memory.
-    is_unsuitable: AtomicBool,
+    next: Mutex<NextInstance<B::Instance>>,
     instances: Arc<ReadyInstances>,
+}
+
+/// The instance of the next call.
+enum NextInstance<I> {
+    Missing,
+    /// A task creates it.
+    InCreation,
+    Ready(Ready<I>),
+    /// It is created in its call, because its creation calls the host, fails, or needs too much time or memory.
+    Unsuitable,
 }
 
 /// An instance that no call has used. It has called no function of the host, so it depends on the component only.
@@ -59,27 +65,28 @@ struct Ready<I> {
 }
 
 impl<B: Bindings> Export<B> {
-    pub fn new(bindings: B, instances: Arc<ReadyInstances>) -> Self {
-        Self(Arc::new(Shared {
-            bindings,
-            ready: Mutex::default(),
-            is_preparing: AtomicBool::new(false),
-            is_unsuitable: AtomicBool::new(false),
+    pub fn new(
+        linked: InstancePre<State>,
+        instances: Arc<ReadyInstances>,
+    ) -> wasmtime::Result<Self> {
+        Ok(Self(Arc::new(Shared {
+            bindings: B::new(linked)?,
+            next: Mutex::new(NextInstance::Missing),
             instances,
-        }))
+        })))
     }
 
     #[cfg(test)]
     fn is_ready(&self) -> bool {
-        lock(&self.0.ready).is_some()
+        matches!(*lock(&self.0.next), NextInstance::Ready(_))
     }
 
     /// Waits until no instance is being created.
     #[cfg(test)]
     pub async fn settle(&self) {
-        let preparing = &self.0.instances.preparing;
-        let all = u32::try_from(MAX_PREPARING).unwrap();
-        drop(preparing.acquire_many(all).await.unwrap());
+        let creating = &self.0.instances.creating;
+        let all = u32::try_from(MAX_CREATING).unwrap();
+        drop(creating.acquire_many(all).await.unwrap());
     }
 
     pub fn bindings(&self) -> &B {
@@ -95,7 +102,8 @@ impl<B: Bindings> Export<B> {
         let shared = &self.0;
         let limits = environment.limits;
         let (mut state, time) = environment.start();
-        let (mut store, ready) = if let Some(mut ready) = shared.take(limits) {
+        let ready = shared.take().filter(|ready| ready.limits == *limits);
+        let (mut store, ready) = if let Some(mut ready) = ready {
             let unused = ready.store.data_mut();
             std::mem::swap(&mut state.limiter, &mut unused.limiter);
             *unused = state;
@@ -115,45 +123,55 @@ impl<B: Bindings> Export<B> {
         drop(store);
         // The next call may fail too.
         if result.is_ok() {
-            shared.prepare(limits);
+            shared.create_next(limits);
         }
         result
     }
 }
 
 impl<B: Bindings> Shared<B> {
-    fn take(&self, limits: &Limits) -> Option<Ready<B::Instance>> {
-        let ready = lock(&self.ready).take();
-        ready.filter(|ready| ready.limits == *limits)
+    /// Takes the ready instance, if there is one.
+    fn take(&self) -> Option<Ready<B::Instance>> {
+        let mut next = lock(&self.next);
+        match std::mem::replace(&mut *next, NextInstance::Missing) {
+            NextInstance::Ready(ready) => Some(ready),
+            other => {
+                *next = other;
+                None
+            }
+        }
     }
 
     /// Creates the instance of the next call in another task.
-    fn prepare(self: &Arc<Self>, limits: &Limits) {
-        let is_unsuitable = self.is_unsuitable.load(Ordering::Relaxed);
-        if is_unsuitable || self.is_preparing.swap(true, Ordering::Relaxed) {
+    fn create_next(self: &Arc<Self>, limits: &Limits) {
+        let mut next = lock(&self.next);
+        if !matches!(*next, NextInstance::Missing) {
             return;
         }
-        let permit = Arc::clone(&self.instances.preparing).try_acquire_owned();
-        if permit.is_err() || lock(&self.ready).is_some() {
-            self.is_preparing.store(false, Ordering::Relaxed);
+        let Ok(permit) = Arc::clone(&self.instances.creating).try_acquire_owned() else {
             return;
-        }
+        };
+        *next = NextInstance::InCreation;
+        drop(next);
         let (shared, limits) = (Arc::clone(self), limits.clone());
         tokio::spawn(async move {
             if let Some(ready) = shared.create(limits).await {
-                *lock(&shared.ready) = Some(ready);
+                *lock(&shared.next) = NextInstance::Ready(ready);
                 shared.instances.add(&shared);
             } else {
-                shared.is_unsuitable.store(true, Ordering::Relaxed);
+                *lock(&shared.next) = NextInstance::Unsuitable;
             }
-            shared.is_preparing.store(false, Ordering::Relaxed);
             drop(permit);
         });
     }
 
     /// Returns `None` if instances have to be created in their calls.
     async fn create(&self, limits: Limits) -> Option<Ready<B::Instance>> {
-        let (state, time) = self.instances.unused_environment(&limits).start();
+        let environment = CallEnvironment {
+            processor_time: Some(PROCESSOR_TIME),
+            ..CallEnvironment::without_grants(&limits, Limits::DESCRIBE_TIMEOUT)
+        };
+        let (state, time) = environment.start();
         let mut store = instance::new_store(self.bindings.engine(), state, &limits);
         let instance = instance::run_in(&mut store, time, async |store| {
             self.bindings.instantiate(store).await
@@ -173,8 +191,7 @@ impl<B: Bindings> Shared<B> {
 pub(crate) struct ReadyInstances {
     /// The first one has waited longest.
     exports: Mutex<VecDeque<Weak<dyn HasReady>>>,
-    preparing: Arc<Semaphore>,
-    no_files: Files,
+    creating: Arc<Semaphore>,
 }
 
 trait HasReady: Send + Sync {
@@ -183,20 +200,20 @@ trait HasReady: Send + Sync {
 
 impl<B: Bindings> HasReady for Shared<B> {
     fn drop_ready(&self) {
-        let dropped = lock(&self.ready).take();
-        drop(dropped);
+        drop(self.take());
+    }
+}
+
+impl Default for ReadyInstances {
+    fn default() -> Self {
+        Self {
+            exports: Mutex::default(),
+            creating: Arc::new(Semaphore::new(MAX_CREATING)),
+        }
     }
 }
 
 impl ReadyInstances {
-    pub fn new(no_files: Files) -> Self {
-        Self {
-            exports: Mutex::default(),
-            preparing: Arc::new(Semaphore::new(MAX_PREPARING)),
-            no_files,
-        }
-    }
-
     /// Adds an export. If there are too many, the instance that has waited longest is dropped.
     fn add<B: Bindings>(&self, export: &Arc<Shared<B>>) {
         let added: Weak<dyn HasReady> = Arc::<Shared<B>>::downgrade(export);
@@ -209,20 +226,6 @@ impl ReadyInstances {
         drop(exports);
         if let Some(removed) = removed.and_then(|removed| removed.upgrade()) {
             removed.drop_ready();
-        }
-    }
-
-    /// The environment of an instance without a call.
-    fn unused_environment<'a>(&self, limits: &'a Limits) -> CallEnvironment<'a> {
-        CallEnvironment {
-            limits,
-            files: self.no_files.clone(),
-            env: &[],
-            timeout: Limits::DESCRIBE_TIMEOUT,
-            inactivity: None,
-            processor_time: Some(PROCESSOR_TIME),
-            allowed: CallCapabilities::default(),
-            sink: Arc::new(NoSink),
         }
     }
 }

@@ -1,17 +1,13 @@
 //! Hook plugins: called before and after tool calls, in a new instance each time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
-use toolhost_contract::{
-    BoxFuture, Call, CallError, Descriptor, Effect, ErrorClass, NoSink, Outcome,
-};
+use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, Effect, ErrorClass, Outcome};
 
 use crate::api::v0_1::hooks::{self, HookLimits, HookPre};
 use crate::api::v0_1::types;
-use crate::capabilities::CallCapabilities;
 use crate::export::Export;
 use crate::instance::CallEnvironment;
 use crate::plugin::{self, Plugin};
@@ -116,21 +112,11 @@ impl Plugin {
     /// A hook gets no files or variables of the call. A configured hook can read what the operator granted its plugin,
     /// for example a deny list.
     fn hook_environment(&self, call: &HookCall, timeout: Duration) -> CallEnvironment<'_> {
-        let files = if call.is_own {
-            self.no_files()
-        } else {
-            self.read_only()
-        };
-        CallEnvironment {
-            allowed: CallCapabilities::default(),
-            limits: self.limits(),
-            files: files.clone(),
-            env: &[],
-            timeout,
-            inactivity: None,
-            processor_time: None,
-            sink: Arc::new(NoSink),
+        let mut environment = CallEnvironment::without_grants(self.limits(), timeout);
+        if !call.is_own {
+            environment.files = self.read_only().clone();
         }
+        environment
     }
 
     fn request(&self, call: &HookCall, moment: HookPoint) -> types::Request {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{CallError, ErrorClass, Limits, Sink};
+use toolhost_contract::{CallError, ErrorClass, Limits, NoSink, Sink};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::backtrace;
@@ -46,7 +46,21 @@ pub(crate) struct TimeLimits {
     processor_time: Option<Duration>,
 }
 
-impl CallEnvironment<'_> {
+impl<'a> CallEnvironment<'a> {
+    /// An environment without grants. Its output and events are dropped.
+    pub(crate) fn without_grants(limits: &'a Limits, timeout: Duration) -> Self {
+        Self {
+            limits,
+            files: Files::none(),
+            env: &[],
+            timeout,
+            inactivity: None,
+            processor_time: None,
+            allowed: CallCapabilities::default(),
+            sink: Arc::new(NoSink),
+        }
+    }
+
     /// Starts the deadline, so that time spent waiting for the user does not count.
     pub(crate) fn start(self) -> (State, TimeLimits) {
         let time = TimeLimits {

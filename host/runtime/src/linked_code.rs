@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tokio::sync::OnceCell;
 use toolhost_contract::{CallError, Digest, ErrorClass};
+use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
 use crate::api::v0_1::hooks::{Hook, HookPre};
@@ -24,6 +25,10 @@ macro_rules! bindings {
     ($($pre:ident => $instance:ident),*) => {$(
         impl Bindings for $pre<State> {
             type Instance = $instance;
+
+            fn new(linked: InstancePre<State>) -> wasmtime::Result<Self> {
+                $pre::new(linked)
+            }
 
             fn engine(&self) -> &Engine {
                 $pre::engine(self)

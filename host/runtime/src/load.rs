@@ -8,21 +8,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
-    CallError, Concurrency, Descriptor, Digest, Limits, Manifest, NoSink, ToolHook, text,
+    CallError, Concurrency, Descriptor, Digest, Limits, Manifest, ToolHook, text,
 };
-use toolhost_vfs::Scope;
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::{Component, InstancePre, Linker};
 
-use crate::api::v0_1::hooks::HookPre;
-use crate::api::v0_1::preview::PreviewerPre;
 use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services, types};
-use crate::capabilities::CallCapabilities;
 use crate::compile::Compiler;
 use crate::compile_cache::{CompileCache, EntryKind};
-use crate::export::{EXTRA_INSTANCES, Export, ReadyInstances};
-use crate::files::{Files, FilesView, HasFiles};
+use crate::export::{Bindings, EXTRA_INSTANCES, Export, ReadyInstances};
+use crate::files::{FilesView, HasFiles};
 use crate::instance::{self, CallEnvironment};
 use crate::linked_code::{Linked, LinkedCode};
 use crate::plugin::{Plugin, PluginGrants};
@@ -86,9 +82,6 @@ impl Runtime {
         let slots = settings.max_concurrent.clamp(1, 1_000) + MAX_DESCRIBED + EXTRA_INSTANCES;
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         let engine = engine::running(slots)?;
-        let no_files = Files::new(Scope::empty()).map_err(|error| {
-            RuntimeError::Engine(format!("cannot make an empty scope: {error}"))
-        })?;
         let linker = linker(&engine).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
         let mut warnings = Vec::new();
         let cache = settings.cache_dir.and_then(|dir| {
@@ -102,7 +95,7 @@ impl Runtime {
             cache,
             compiler: settings.compiler,
             compilers: tokio::sync::Semaphore::new(MAX_COMPILERS),
-            ready_instances: Arc::new(ReadyInstances::new(no_files)),
+            ready_instances: Arc::default(),
             environment: RwLock::new(settings.environment.into()),
             warnings,
         })))
@@ -239,24 +232,26 @@ impl Runtime {
     ) -> Result<Linked, LoadError> {
         let failed = |error| link_error(path, &error);
         let linked = self.0.linker.instantiate_pre(component).map_err(failed)?;
-        let has = |interface| exports.contains(&exported(interface));
-        let linked = || linked.clone();
-        let ready = || Arc::clone(&self.0.ready_instances);
         // A plugin can have hooks and no tools.
         Ok(Linked {
-            tools: has("tool")
-                .then(|| PluginPre::new(linked()).map(|pre| Export::new(pre, ready())))
-                .transpose()
-                .map_err(failed)?,
-            hooks: has("hooks")
-                .then(|| HookPre::new(linked()).map(|pre| Export::new(pre, ready())))
-                .transpose()
-                .map_err(failed)?,
-            preview: has("preview")
-                .then(|| PreviewerPre::new(linked()).map(|pre| Export::new(pre, ready())))
-                .transpose()
-                .map_err(failed)?,
+            tools: self.export(&linked, "tool", exports).map_err(failed)?,
+            hooks: self.export(&linked, "hooks", exports).map_err(failed)?,
+            preview: self.export(&linked, "preview", exports).map_err(failed)?,
         })
+    }
+
+    /// Returns the interface with this name if the component exports it.
+    fn export<B: Bindings>(
+        &self,
+        linked: &InstancePre<State>,
+        interface: &str,
+        exports: &[String],
+    ) -> wasmtime::Result<Option<Export<B>>> {
+        if !exports.contains(&exported(interface)) {
+            return Ok(None);
+        }
+        let instances = Arc::clone(&self.0.ready_instances);
+        Export::new(linked.clone(), instances).map(Some)
     }
 
     /// Links a component that was loaded with its description only. Compiles it if the cache has lost its code.
@@ -577,17 +572,8 @@ async fn describe(
         memory: Limits::MAX_MEMORY,
         ..Limits::default()
     };
-    let setting = CallEnvironment {
-        allowed: CallCapabilities::default(),
-        limits: &limits,
-        files: Files::new(Scope::empty()).map_err(|error| failed(error.to_string()))?,
-        env: &[],
-        timeout: Limits::DESCRIBE_TIMEOUT,
-        inactivity: None,
-        processor_time: None,
-        sink: Arc::new(NoSink),
-    };
-    instance::run(pre.engine(), setting, async |store| {
+    let without_grants = CallEnvironment::without_grants(&limits, Limits::DESCRIBE_TIMEOUT);
+    instance::run(pre.engine(), without_grants, async |store| {
         let plugin = pre.instantiate_async(&mut *store).await?;
         plugin
             .toolhost_plugin_tool()

@@ -112,7 +112,7 @@ impl Plugin {
         Ok(Self {
             loaded,
             limits: grants.limits,
-            no_files: Files::new(Scope::empty())?,
+            no_files: Files::none(),
             read_only: Files::new(grants.scope.read_only())?,
             granted: Files::new(grants.scope)?,
             session_dirs: grants.session_dirs,

@@ -1,19 +1,17 @@
 //! Descriptions of calls by their tool: the functions of the interface `preview`, each call of which runs in a new
 //! instance without grants.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{
-    Call, CallError, Descriptor, ErrorClass, NoSink, Outcome, Preview, Rendering, ToolHook,
+    Call, CallError, Descriptor, ErrorClass, Outcome, Preview, Rendering, ToolHook,
 };
 use wasmtime::Store;
 
 use crate::api::v0_1::hooks::outcome_to_wit;
 use crate::api::v0_1::preview::{self, Previewer, PreviewerPre};
 use crate::api::v0_1::{self, types};
-use crate::capabilities::CallCapabilities;
 use crate::export::Export;
 use crate::instance::CallEnvironment;
 use crate::load::without_recommendations;
@@ -100,14 +98,8 @@ impl Plugin {
 
     fn preview_environment(&self) -> CallEnvironment<'_> {
         CallEnvironment {
-            allowed: CallCapabilities::default(),
-            limits: self.limits(),
-            files: self.no_files().clone(),
-            env: &[],
-            timeout: TIMEOUT,
-            inactivity: None,
             processor_time: Some(PROCESSOR_TIME),
-            sink: Arc::new(NoSink),
+            ..CallEnvironment::without_grants(self.limits(), TIMEOUT)
         }
     }
 }

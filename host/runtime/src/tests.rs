@@ -7,17 +7,14 @@ mod wasi_testsuite;
 
 use std::io::Cursor;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use toolhost_contract::{CallError, ErrorClass, Limits, NoSink};
-use toolhost_vfs::Scope;
+use toolhost_contract::{CallError, ErrorClass, Limits};
 use wasmtime::{Engine, Precompiled};
 
 use crate::api::v0_1::{PluginPre, types};
-use crate::capabilities::CallCapabilities;
 use crate::export::Export;
-use crate::files::Files;
 use crate::instance::{self, CallEnvironment};
 use crate::state::State;
 use crate::{Compiler, LoadError, Runtime, RuntimeSettings, engine, pack, scan};
@@ -48,7 +45,7 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-async fn tools(component: &[u8]) -> Export<PluginPre<State>> {
+async fn tools(component: &[u8]) -> Tools {
     runtime()
         .link(Path::new("test.wasm"), component)
         .await
@@ -65,27 +62,26 @@ async fn call(body: &str, extra: &str) -> CallError {
     run(&tools, &limits, Duration::from_millis(200)).await
 }
 
-/// The environment of a call without grants.
-pub fn call_environment(limits: &Limits, timeout: Duration) -> CallEnvironment<'_> {
-    CallEnvironment {
-        allowed: CallCapabilities::default(),
-        limits,
-        files: Files::new(Scope::empty()).unwrap(),
-        env: &[],
-        timeout,
-        inactivity: None,
-        processor_time: None,
-        sink: Arc::new(NoSink),
-    }
+pub type Tools = Export<PluginPre<State>>;
+
+async fn run(tools: &Tools, limits: &Limits, timeout: Duration) -> CallError {
+    let outcome = call_tool(tools, limits, timeout, &request()).await;
+    outcome.map(drop).unwrap_err()
 }
 
-async fn run(tools: &Export<PluginPre<State>>, limits: &Limits, timeout: Duration) -> CallError {
-    let request = request();
-    let outcome = tools.run(call_environment(limits, timeout), async |store, plugin| {
+/// Calls the tool without grants.
+pub async fn call_tool(
+    tools: &Tools,
+    limits: &Limits,
+    timeout: Duration,
+    request: &types::Request,
+) -> Result<Result<types::Outcome, types::ToolError>, CallError> {
+    let environment = CallEnvironment::without_grants(limits, timeout);
+    let outcome = tools.run(environment, async |store, plugin| {
         let plugin = plugin.toolhost_plugin_tool();
-        plugin.call_call(store, &request).await
+        plugin.call_call(store, request).await
     });
-    outcome.await.map(drop).unwrap_err()
+    outcome.await
 }
 
 pub fn request() -> types::Request {

@@ -103,15 +103,12 @@ impl DirectCalls {
         let _ = self.peer.set(peer);
     }
 
-    /// Returns the peer, or `None` before the session has begun.
-    pub(super) fn peer(&self) -> Option<&Peer<RoleServer>> {
-        self.peer.get()
-    }
-
-    /// Returns whether this request can run without rmcp. rmcp associates the host's requests with the call that caused
-    /// them, so it handles the calls of clients that receive such requests.
-    pub(super) fn accepts(&self, request: &ClientRequest) -> bool {
-        matches!(request, ClientRequest::CallToolRequest(_)) && !self.server.may_send_requests()
+    /// Returns the peer if this request can run without rmcp. rmcp associates the host's requests with the call that
+    /// caused them, so it handles the calls of clients that receive such requests.
+    pub(super) fn peer_for(&self, request: &ClientRequest) -> Option<&Peer<RoleServer>> {
+        let is_call = matches!(request, ClientRequest::CallToolRequest(_));
+        let peer = self.peer.get().filter(|_| is_call)?;
+        (!self.server.may_send_requests()).then_some(peer)
     }
 
     pub(super) fn end(&self) {

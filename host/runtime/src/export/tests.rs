@@ -7,17 +7,16 @@ use toolhost_contract::{CallError, ErrorClass, Limits};
 use wasmtime::ResourceLimiter as _;
 
 use super::{Export, MAX_READY};
-use crate::api::v0_1::PluginPre;
-use crate::state::State;
-use crate::tests::{call_environment, component, request, wrap};
+use crate::instance::CallEnvironment;
+use crate::tests::{Tools, call_tool, component, request, wrap};
 use crate::{Compiler, Runtime, RuntimeSettings};
 
 /// Returns an empty outcome.
 const SUCCEED: &str = "(i32.const 0)";
 
-type Tools = Export<PluginPre<State>>;
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A runtime of its own, because the number of ready instances is limited for all components together.
+/// Each test creates a runtime, because all components of a runtime share its limit of ready instances.
 fn runtime() -> Runtime {
     let runtime = Runtime::new(RuntimeSettings {
         cache_dir: None,
@@ -34,13 +33,9 @@ async fn tools(runtime: &Runtime, component: &[u8]) -> Tools {
 }
 
 async fn call(tools: &Tools, limits: &Limits) -> Result<(), CallError> {
-    let environment = call_environment(limits, Duration::from_secs(10));
-    let request = request();
-    let outcome = tools.run(environment, async |store, plugin| {
-        let plugin = plugin.toolhost_plugin_tool();
-        plugin.call_call(store, &request).await
-    });
-    outcome.await.map(|result| drop(result.unwrap()))
+    let outcome = call_tool(tools, limits, TIMEOUT, &request()).await?;
+    outcome.unwrap();
+    Ok(())
 }
 
 /// Calls the tool and waits for what follows the call.
@@ -123,7 +118,7 @@ async fn memory_of_a_ready_instance_counts_for_its_call() {
     };
     for is_ready in [false, true] {
         assert_eq!(tools.is_ready(), is_ready);
-        let environment = call_environment(&limits, Duration::from_secs(10));
+        let environment = CallEnvironment::without_grants(&limits, TIMEOUT);
         let grown = tools.run(environment, async |store, _| {
             let limiter = &mut store.data_mut().limiter;
             let fits = limiter.memory_growing(0, 1 << 16, None)?;

@@ -24,6 +24,16 @@ pub struct Files {
 }
 
 impl Files {
+    /// No directories.
+    pub fn none() -> Self {
+        Self {
+            tree: FileTree::Direct(Scope::empty()),
+            preopens: Arc::new([]),
+            path_views: None,
+            inline: true,
+        }
+    }
+
     pub fn new(scope: Scope) -> std::io::Result<Self> {
         let inline = scope.all_local();
         let mut preopens: Vec<(Dir, String)> = scope
@@ -50,6 +60,7 @@ impl Files {
         })
     }
 
+    /// Whether system calls are made on the calling thread.
     pub fn is_inline(&self) -> bool {
         self.inline
     }

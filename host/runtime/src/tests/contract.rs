@@ -121,12 +121,8 @@ async fn call_fixture(path: &Path) {
     };
     let tools = tools(&bytes).await;
     let limits = Limits::default();
-    let setting = call_environment(&limits, Duration::from_mins(1));
-    let outcome = tools.run(setting, async |store, plugin| {
-        let plugin = plugin.toolhost_plugin_tool();
-        plugin.call_call(store, &request).await
-    });
-    let outcome = outcome.await.unwrap().unwrap();
+    let outcome = call_tool(&tools, &limits, Duration::from_mins(1), &request).await;
+    let outcome = outcome.unwrap().unwrap();
     assert_eq!(
         outcome.structured.as_deref(),
         Some(r#"{"words":6}"#),

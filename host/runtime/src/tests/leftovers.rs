@@ -1,6 +1,6 @@
 //! Isolation between calls: a new instance never sees memory or tables of an earlier one.
 
-use super::{ErrorClass, Export, Limits, PluginPre, State, call_environment, request, tools, wrap};
+use super::{ErrorClass, Limits, Tools, call_tool, request, tools, wrap};
 use crate::engine::RESIDENT;
 use std::time::Duration;
 
@@ -66,19 +66,18 @@ fn state_overwriting_component(
     wrap("plugin", &wat)
 }
 
-async fn is_untouched(tools: &Export<PluginPre<State>>) -> bool {
-    let limits = Limits::default();
-    let request = request();
-    let environment = call_environment(&limits, Duration::from_secs(5));
-    let outcome = tools.run(environment, async |store, plugin| {
-        let plugin = plugin.toolhost_plugin_tool();
-        plugin.call_call(store, &request).await
-    });
-    match outcome.await {
-        Ok(outcome) => outcome.is_ok(),
-        Err(error) if error.class == ErrorClass::TimedOut => false,
-        Err(error) if error.message.contains("divide by zero") => true,
-        Err(error) => panic!("it did not check everything: {error:?}"),
+async fn is_untouched(tools: &Tools, ending: Ending) -> bool {
+    let timeout = Duration::from_secs(5);
+    let outcome = call_tool(tools, &Limits::default(), timeout, &request()).await;
+    match (outcome, ending) {
+        (Ok(Ok(_)), Ending::Return) => true,
+        (Err(error), _) if error.class == ErrorClass::TimedOut => false,
+        (Err(error), Ending::Trap)
+            if error.class == ErrorClass::Trapped && error.message.contains("divide by zero") =>
+        {
+            true
+        }
+        (outcome, _) => panic!("it did not check everything: {outcome:?}"),
     }
 }
 
@@ -99,7 +98,7 @@ async fn memory_of_any_size_is_reset_between_calls() {
             let tools = tools(&component).await;
             for round in 0..3 {
                 assert!(
-                    is_untouched(&tools).await,
+                    is_untouched(&tools, ending).await,
                     "{pages} pages, data at {at}, {ending:?}, call {round}"
                 );
                 tools.settle().await;
@@ -117,11 +116,14 @@ async fn plugins_see_no_memory_of_others() {
         let at = [4 << 10, 32 << 10][number / 2 % 2];
         let ending = [Ending::Trap, Ending::Return][number % 2];
         let component = state_overwriting_component(pages, at, 8 << 10, letter, ending);
-        all.push(tools(&component).await);
+        all.push((tools(&component).await, ending));
     }
     for round in 0..3 {
-        for (number, tools) in all.iter().enumerate() {
-            assert!(is_untouched(tools).await, "plugin {number}, round {round}");
+        for (number, (tools, ending)) in all.iter().enumerate() {
+            assert!(
+                is_untouched(tools, *ending).await,
+                "plugin {number}, round {round}"
+            );
         }
     }
 }

@@ -12,7 +12,7 @@ use wasmtime::component::{Component, InstancePre};
 use crate::export::EXTRA_INSTANCES;
 use crate::load::MAX_DESCRIBED;
 
-use super::{Compiler, Runtime, RuntimeSettings, State, call_environment, instance};
+use super::{CallEnvironment, Compiler, Runtime, RuntimeSettings, State, instance};
 
 /// Slots of a runtime for one concurrent call.
 const SLOTS: usize = 1 + MAX_DESCRIBED + EXTRA_INSTANCES;
@@ -44,7 +44,7 @@ async fn hold(
     all_hold: &Barrier,
 ) -> Result<(), CallError> {
     let limits = Limits::default();
-    let setting = call_environment(&limits, Duration::from_secs(120));
+    let setting = CallEnvironment::without_grants(&limits, Duration::from_secs(120));
     instance::run(engine, setting, async |store| {
         component.instantiate_async(&mut *store).await?;
         all_hold.wait().await;

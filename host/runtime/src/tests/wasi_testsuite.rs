@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use toolhost_contract::{Limits, NoSink};
+use toolhost_contract::Limits;
 use toolhost_vfs::{Access, PathGrant, Scope, Stage, StageLimits};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER,
@@ -19,7 +18,6 @@ use wasmtime::component::Component;
 use wasmtime_wasi::p2::bindings::Command;
 
 use super::runtime;
-use crate::capabilities::CallCapabilities;
 use crate::files::Files;
 use crate::instance::{self, CallEnvironment};
 
@@ -128,7 +126,7 @@ fn copy_dir(from: &Path, to: &Path) {
 /// The granted directory of one run, and the directory of its stage.
 fn files(root: Option<&Path>, dir: &Path, mode: Mode) -> Files {
     let Some(root) = root else {
-        return Files::new(Scope::empty()).unwrap();
+        return Files::none();
     };
     let (granted, stages) = (dir.join("root"), dir.join("stages"));
     copy_dir(root, &granted);
@@ -178,15 +176,11 @@ async fn run(module: &Path, component: &Component, mode: Mode) -> Result<(), Str
                 .unwrap();
         }
     }
+    let limits = Limits::default();
     let setting = CallEnvironment {
-        limits: &Limits::default(),
         files: files(expected.root.as_deref(), dir.path(), mode),
         env: &expected.env,
-        timeout: Duration::from_mins(2),
-        inactivity: None,
-        processor_time: None,
-        allowed: CallCapabilities::default(),
-        sink: Arc::new(NoSink),
+        ..CallEnvironment::without_grants(&limits, Duration::from_mins(2))
     };
     let ended = instance::run(engine, setting, async |store| {
         let command = Command::instantiate_async(&mut *store, component, &linker).await?;
