@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::job::Job;
+use crate::job::{self, Job};
 use crate::shell;
 
 /// The kits, each with its package list in `tests/clients`.
@@ -69,6 +69,30 @@ const SUPPLY_CHAIN: Kit = Kit {
     install: python,
 };
 
+/// What `cargo xtask bench --peers` compares the host with.
+const PEERS: [Kit; 4] = [
+    KITS[0],
+    Kit {
+        name: "peers",
+        list: "peers.txt",
+        program: Some("bin/rg"),
+        install: python,
+    },
+    Kit {
+        name: "peers-node",
+        list: "peers.json",
+        program: None,
+        install: javascript,
+    },
+    Kit {
+        name: "peers-fd",
+        list: "peers-fd.txt",
+        program: Some("bin/fd"),
+        install: rust,
+    },
+];
+
+#[derive(Clone, Copy)]
 struct Kit {
     name: &'static str,
     list: &'static str,
@@ -90,12 +114,21 @@ struct KitLocation<'a> {
 const OLDEST_NODE: u32 = 22;
 /// The first download is about 150 MB.
 const LIMIT: Duration = Duration::from_mins(5);
+const COMPILE_LIMIT: Duration = Duration::from_mins(20);
 /// Marker file of a complete kit: the package list it was installed from.
 const COMPLETE: &str = ".complete";
 
 pub fn install(job: &Job) -> Result<()> {
     for kit in &KITS {
         // Without a kit, the tests that use it are skipped.
+        let _ = install_kit(job, kit)?;
+    }
+    Ok(())
+}
+
+/// Without a peer, its rows are missing.
+pub fn install_peers(job: &Job) -> Result<()> {
+    for kit in &PEERS {
         let _ = install_kit(job, kit)?;
     }
     Ok(())
@@ -231,6 +264,20 @@ fn python(location: &KitLocation) -> Result<()> {
         "--requirement",
     ]);
     shell::run_within(LIMIT, pip.arg(&location.list))
+}
+
+/// Compiles the listed packages.
+fn rust(location: &KitLocation) -> Result<()> {
+    let list = fs::read_to_string(&location.list)?;
+    let mut install = job::cargo();
+    install
+        .args(["install", "--quiet", "--locked", "--root"])
+        .arg(&location.folder)
+        .arg("--target-dir")
+        .arg(location.folder.join("target"))
+        .args(list.split_whitespace());
+    shell::run_within(COMPILE_LIMIT, &mut install)?;
+    fs::remove_dir_all(location.folder.join("target")).context("remove what the compiler left")
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub enum Step {
     /// The program that the suite tests.
     Conformance,
     Run,
+    /// Builds the tests while the steps in the background continue.
+    TestBuild,
     Test,
     Bless,
     Picture,
@@ -64,6 +66,7 @@ impl Step {
             Self::Clients => "looking for MCP clients and the conformance suite".into(),
             Self::Conformance => "running the conformance suite".into(),
             Self::Run => "starting the host".into(),
+            Self::TestBuild => "building the tests".into(),
             Self::Test => "testing".into(),
             Self::Bless => "testing, and renewing expectations".into(),
             Self::Picture => "drawing".into(),
@@ -79,6 +82,11 @@ impl Step {
             Self::Fuzz => "fuzzing".into(),
             Self::Doc => "building the documentation".into(),
         })
+    }
+
+    /// Steps that mostly wait for downloads or use one processor. The last step of a verb starts after them.
+    pub fn runs_in_background(&self) -> bool {
+        matches!(self, Self::Clients | Self::Samples)
     }
 
     pub fn run(&self, job: &Job) -> Result<()> {
@@ -114,11 +122,11 @@ impl Step {
                         "conformance",
                         "--",
                         "--nocapture",
-                        "--test-threads=1",
                     ])
                     .env("TOOLHOST_CONFORMANCE_REQUIRED", "1"),
             ),
             Self::Run => start_host(job),
+            Self::TestBuild => build_tests(job),
             Self::Test => {
                 shell::run(&mut test(job))?;
                 samples::report_skipped(job)?;
@@ -142,7 +150,12 @@ impl Step {
             Self::Claims => requirements::run(&job.root, false),
             Self::Requirements => requirements::run(&job.root, true),
             Self::Mutate => mutate::run(job),
-            Self::Bench => shell::run(&mut bench(job, "speed")),
+            Self::Bench => {
+                if job.rest.iter().any(|argument| argument == "--peers") {
+                    clients::install_peers(job)?;
+                }
+                shell::run(&mut bench(job, "speed"))
+            }
             Self::Soak => shell::run(bench(job, "soak").env("TOOLHOST_BIN", job.host())),
             Self::Fuzz => fuzz::run(job),
             Self::Doc => shell::run(job.cargo("doc").args(["--workspace", "--no-deps"])),
@@ -175,6 +188,22 @@ fn start_host(job: &Job) -> Result<()> {
 
 fn test(job: &Job) -> Command {
     let mut cargo = job.cargo("test");
+    add_test_settings(&mut cargo, job);
+    cargo
+}
+
+fn build_tests(job: &Job) -> Result<()> {
+    // Cargo builds documentation tests when it runs them.
+    if job.rest.iter().any(|argument| argument == "--doc") {
+        return Ok(());
+    }
+    let mut cargo = job.cargo("test");
+    cargo.arg("--no-run");
+    add_test_settings(&mut cargo, job);
+    shell::run(&mut cargo)
+}
+
+fn add_test_settings(cargo: &mut Command, job: &Job) {
     // One package chosen on the command line is one package tested.
     let chosen = job
         .rest
@@ -191,7 +220,6 @@ fn test(job: &Job) -> Command {
         .env("TOOLHOST_BIN", job.host())
         // Fuzz targets replay their corpora; `cargo xtask fuzz` draws further inputs.
         .env("BOLERO_RANDOM_ITERATIONS", "0");
-    cargo
 }
 
 fn bench(job: &Job, name: &str) -> Command {

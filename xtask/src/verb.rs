@@ -1,6 +1,7 @@
 //! The table of verbs: each is a name, a line of help and the steps it takes.
 
 use std::ffi::OsString;
+use std::thread;
 
 use anyhow::{Result, bail};
 
@@ -34,8 +35,9 @@ const TEST: &[Step] = &[
     Step::Host,
     Step::Plugins,
     Step::Pack,
-    Step::Guests,
     Step::Samples,
+    Step::Guests,
+    Step::TestBuild,
     Step::Warm,
     Step::Test,
 ];
@@ -169,7 +171,7 @@ const VERBS: &[Verb] = &[
         name: "bench",
         about: "build, then measure what a call costs here",
         profile: Profile::Release,
-        takes: Takes::Further("-- --json"),
+        takes: Takes::Further("[--peers] [--json] [GROUP ...]"),
         steps: &[
             Step::Target,
             Step::MeasuredHost,
@@ -223,12 +225,25 @@ pub fn run(mut arguments: Vec<OsString>) -> Result<()> {
     };
     let (profile, rest) = verb.read(arguments)?;
     let job = Job::find(profile, rest)?;
-    for (done, step) in verb.steps.iter().enumerate() {
-        let title = step.title(&job)?;
-        shell::progress(&format!("[{}/{}] {title}", done + 1, verb.steps.len()));
-        step.run(&job)?;
-    }
-    Ok(())
+    thread::scope(|scope| {
+        let mut in_background = Vec::new();
+        for (done, step) in verb.steps.iter().enumerate() {
+            let title = step.title(&job)?;
+            shell::progress(&format!("[{}/{}] {title}", done + 1, verb.steps.len()));
+            let is_last = done + 1 == verb.steps.len();
+            if step.runs_in_background() && !is_last {
+                in_background.push(scope.spawn(|| step.run(&job)));
+                continue;
+            }
+            if is_last {
+                for step in in_background.drain(..) {
+                    step.join().expect("a step does not panic")?;
+                }
+            }
+            step.run(&job)?;
+        }
+        Ok(())
+    })
 }
 
 impl Verb {

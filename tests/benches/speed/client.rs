@@ -62,6 +62,16 @@ impl Client {
 
     /// Returns the median time of a call, in microseconds.
     pub fn time(&mut self, calls: usize, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
+        Ok(median(self.times(calls, tool, arguments)?))
+    }
+
+    /// Returns the time of each call after the first hundred.
+    pub fn times(
+        &mut self,
+        calls: usize,
+        tool: &str,
+        arguments: &Value,
+    ) -> anyhow::Result<Vec<Duration>> {
         let params = json!({"name": tool, "arguments": arguments});
         let mut times = Vec::with_capacity(calls);
         for number in 0..calls + 100 {
@@ -72,7 +82,20 @@ impl Client {
             }
             anyhow::ensure!(result["isError"] != json!(true), "{result}");
         }
-        Ok(median(times))
+        Ok(times)
+    }
+
+    /// Returns the number of tools on all pages.
+    pub fn list_tools(&mut self) -> anyhow::Result<usize> {
+        let (mut listed, mut page) = (0, json!({}));
+        loop {
+            let answer = self.request("tools/list", &page)?;
+            listed += answer["tools"].as_array().map_or(0, Vec::len);
+            match answer.get("nextCursor") {
+                Some(cursor) => page = json!({ "cursor": cursor }),
+                None => return Ok(listed),
+            }
+        }
     }
 
     /// Returns the calls per second with a fixed number in flight.

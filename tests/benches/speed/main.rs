@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Compare the
 //! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. The name
-//! of a group (`in-process`, `pipeline`, `previews`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) selects that group.
+//! of a group (`in-process`, `pipeline`, `previews`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`, `peers`) selects that
+//! group; `peers` needs `--peers` too, which installs the programs to compare with.
 
 mod checkout;
 mod client;
@@ -12,6 +13,7 @@ mod in_process;
 mod memory;
 mod over_http;
 mod over_mcp;
+mod peers;
 mod pipeline;
 mod previews;
 mod search;
@@ -27,7 +29,7 @@ use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
-    let groups: [(&str, Group); 10] = [
+    let groups: [(&str, Group); 11] = [
         ("in-process", in_process::in_process),
         ("pipeline", pipeline::pipeline),
         ("previews", previews::previews),
@@ -38,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         ("start", over_mcp::twenty_plugins),
         ("list", over_mcp::many_tools),
         ("search", search::search),
+        ("peers", peers::peers),
     ];
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let some = groups
@@ -69,6 +72,8 @@ struct Row {
     unit: &'static str,
     target: String,
     met: Option<bool>,
+    /// The lowest and the highest round.
+    spread: Option<(f64, f64)>,
 }
 
 impl Row {
@@ -78,7 +83,7 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        json!({"what": self.label, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met})
+        json!({"what": self.label, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met, "spread": self.spread})
     }
 }
 
@@ -96,34 +101,64 @@ fn row(
         unit,
         target: target.to_owned(),
         met,
+        spread: None,
     };
     eprintln!("{label}: {value:.*} {unit}", row.decimals());
     rows.push(row);
 }
 
+/// Adds a row with the median of the rounds.
+fn spread_row(rows: &mut Vec<Row>, label: &str, mut rounds: Vec<f64>, unit: &'static str) {
+    rounds.sort_by(f64::total_cmp);
+    let (Some(low), Some(high)) = (rounds.first(), rounds.last()) else {
+        return;
+    };
+    let spread = Some((*low, *high));
+    row(rows, label, rounds[rounds.len() / 2], unit, "", None);
+    if let Some(row) = rows.last_mut() {
+        row.spread = spread;
+    }
+}
+
 fn print(rows: &[Row]) {
-    println!("| measure | value | target | met |\n|---|---|---|---|");
-    for row in rows {
+    let (compared, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.spread.is_some());
+    if !others.is_empty() {
+        println!("| measure | value | target | met |\n|---|---|---|---|");
+    }
+    for row in others {
         let met = match row.met {
             Some(true) => "yes",
             Some(false) => "**no**",
             None => "",
         };
+        let (decimals, unit) = (row.decimals(), row.unit);
         println!(
-            "| {} | {:.*} {} | {} | {met} |",
-            row.label,
-            row.decimals(),
-            row.value,
-            row.unit,
-            row.target
+            "| {} | {:.decimals$} {unit} | {} | {met} |",
+            row.label, row.value, row.target
+        );
+    }
+    if !compared.is_empty() {
+        println!("\n| measure | median of the rounds | lowest and highest |\n|---|---|---|");
+    }
+    for row in compared {
+        let (decimals, unit) = (row.decimals(), row.unit);
+        let (low, high) = row.spread.unwrap_or_default();
+        println!(
+            "| {} | {:.decimals$} {unit} | {low:.decimals$} to {high:.decimals$} |",
+            row.label, row.value
         );
     }
 }
 
 /// Returns the median, in microseconds.
-fn median(mut times: Vec<Duration>) -> f64 {
+fn median(times: Vec<Duration>) -> f64 {
+    percentile(times, 50)
+}
+
+/// Returns a percentile, in microseconds.
+fn percentile(mut times: Vec<Duration>, percent: usize) -> f64 {
     times.sort();
-    times[times.len() / 2].as_secs_f64() * 1e6
+    times[times.len() * percent / 100].as_secs_f64() * 1e6
 }
 
 fn plugin_file(name: &str) -> PathBuf {

@@ -101,36 +101,6 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "",
         None,
     );
-    let server = target()
-        .join("bench-node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
-    if server.exists() {
-        let mut command = Command::new("node");
-        command.arg(&server).arg(&workspace);
-        let mut node = Client::start(command)?;
-        let path = workspace.join("kib.txt");
-        let theirs = node.time(CALLS, "read_text_file", &json!({"path": path}))?;
-        row(
-            rows,
-            "Node's server-filesystem, the same file (p50)",
-            theirs,
-            "µs",
-            "",
-            None,
-        );
-        row(
-            rows,
-            "read_file beside it",
-            read / theirs,
-            "×",
-            "< 1 ×",
-            Some(read < theirs),
-        );
-    } else {
-        eprintln!(
-            "skipped: Node's server-filesystem is not in {} (npm install it there)",
-            server.display()
-        );
-    }
     Ok(())
 }
 
@@ -224,7 +194,7 @@ pub fn large_file(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 }
 
 /// Creates copies of a plugin with four tools, each with a different name.
-fn copies(number: usize) -> anyhow::Result<String> {
+pub fn copies(number: usize) -> anyhow::Result<String> {
     let dir = target().join(format!("bench-copies-{number}"));
     fs::create_dir_all(&dir)?;
     let built = target().join("wasm32-wasip2/plugin/data.wasm");
@@ -302,15 +272,7 @@ pub fn many_tools(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let mut times = Vec::new();
     for round in 0..220 {
         let start = Instant::now();
-        let (mut listed, mut page) = (0, json!({}));
-        loop {
-            let answer = client.request("tools/list", &page)?;
-            listed += answer["tools"].as_array().map_or(0, Vec::len);
-            match answer.get("nextCursor") {
-                Some(cursor) => page = json!({ "cursor": cursor }),
-                None => break,
-            }
-        }
+        let listed = client.list_tools()?;
         anyhow::ensure!(listed == 200, "{listed} tools are listed");
         if round >= 20 {
             times.push(start.elapsed());
