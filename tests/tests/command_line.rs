@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::LazyLock;
 
+use e2e::test_env::TestEnv;
 use e2e::{CommandResult, host, root, target};
 use regex::Regex;
 
@@ -28,6 +29,43 @@ fn command_lines_have_the_expected_output() {
         let output = run_spec(&specs, &spec);
         expect_test::expect_file![spec.with_extension("out")].assert_eq(&output);
     }
+}
+
+#[test]
+fn a_bench_measures_a_tool_and_leaves_no_records() {
+    let env = TestEnv::new("");
+    let data = root()
+        .join("plugins/data.wasm")
+        .to_string_lossy()
+        .into_owned();
+    let bench = [
+        "bench",
+        "--calls",
+        "50",
+        "--in-flight",
+        "4",
+        "--json",
+        "--plugins",
+        &data,
+    ];
+    let results = env.run_json(&bench);
+    assert_eq!(results["tool"], "base64_encode");
+    assert_eq!(results["calls"], 50);
+    for figure in [
+        "start_ms",
+        "p50_us",
+        "p99_us",
+        "longest_us",
+        "calls_per_second",
+        "peak_memory_bytes",
+    ] {
+        assert!(
+            results[figure].as_f64().unwrap() > 0.0,
+            "{figure}: {results}"
+        );
+    }
+    assert!(results["p50_us"].as_f64() <= results["longest_us"].as_f64());
+    assert!(!env.database().exists(), "the calls were recorded");
 }
 
 /// A second plugin with the tools of the first: what happens is up to `--on-duplicate`.

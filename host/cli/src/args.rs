@@ -6,6 +6,7 @@ use crate::commands::answer::{ApproveArgs, DenyArgs};
 use crate::commands::approvals::ApprovalsCommand;
 use crate::commands::audit::AuditCommand;
 use crate::commands::batch::{self, BatchArgs};
+use crate::commands::bench::{self, BenchArgs};
 use crate::commands::call::{self, CallArgs};
 use crate::commands::calls::CallsArgs;
 use crate::commands::config::ConfigCommand;
@@ -86,6 +87,9 @@ pub enum Command {
     /// Confine this process and execute a program for a tool (started by the host)
     #[command(hide = true)]
     ProcessLauncher { role: Vec<std::ffi::OsString> },
+    /// Measure calls of a tool on this machine
+    #[command(after_help = bench::HELP)]
+    Bench(BenchArgs),
     /// Generate a shell completion script
     Completions {
         /// Shell that the script is for; see its documentation for where to put the script

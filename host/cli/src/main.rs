@@ -59,6 +59,7 @@ fn main() -> ExitCode {
             "warning: cannot reset ignored signals, so commands inherit them: {error}"
         ));
     }
+    capture_no_backtraces_in_errors();
     raise_descriptor_limit();
     match run(command) {
         Ok(exit) => exit.into(),
@@ -69,6 +70,16 @@ fn main() -> ExitCode {
             ));
             exit.into()
         }
+    }
+}
+
+/// Errors of libraries would otherwise capture a backtrace if `RUST_BACKTRACE` is set, even for each file that a tool looks
+/// for and does not find. Nothing prints these backtraces. Those of panics are not affected.
+fn capture_no_backtraces_in_errors() {
+    const VARIABLE: &str = "RUST_LIB_BACKTRACE";
+    if std::env::var_os(VARIABLE).is_none() {
+        // SAFETY: this process has no other threads yet.
+        unsafe { std::env::set_var(VARIABLE, "0") };
     }
 }
 
@@ -113,6 +124,7 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(*args)),
         Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
         Command::Pack(args) => commands::pack::pack(&args),
+        Command::Bench(args) => runtime()?.block_on(commands::bench::bench(args)),
         Command::Completions { shell } => {
             commands::completions::completions(shell, &mut Cli::command())
         }

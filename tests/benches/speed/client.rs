@@ -43,12 +43,32 @@ impl Client {
         Ok(client)
     }
 
-    pub fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+    /// Sends a request and returns its id.
+    pub fn send(&mut self, method: &str, params: &Value) -> anyhow::Result<u64> {
         self.next += 1;
         let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})
             .to_string()
             + "\n";
         self.stdin.write_all(line.as_bytes())?;
+        Ok(self.next)
+    }
+
+    /// Returns the id of the next response, which must be a success.
+    pub fn receive_success(&mut self) -> anyhow::Result<u64> {
+        loop {
+            let mut answer = String::new();
+            anyhow::ensure!(self.stdout.read_line(&mut answer)? > 0, "the server ended");
+            let answer: Value = serde_json::from_str(&answer)?;
+            if let Some(id) = answer["id"].as_u64() {
+                let succeeded = answer["result"]["isError"] == json!(false);
+                anyhow::ensure!(succeeded, "{answer}");
+                return Ok(id);
+            }
+        }
+    }
+
+    pub fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        self.send(method, params)?;
         loop {
             let mut answer = String::new();
             anyhow::ensure!(self.stdout.read_line(&mut answer)? > 0, "the server ended");

@@ -1,14 +1,17 @@
 //! Speed benchmarks, compared with baselines that are measured in the same run.
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Compare the
-//! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. The name
-//! of a group (`in-process`, `pipeline`, `previews`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`, `peers`) selects that
-//! group; `peers` needs `--peers` too, which installs the programs to compare with.
+//! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. Arguments
+//! select groups by the names in `main`. `peers` runs only with `--peers`, which installs the programs to compare with;
+//! `growth` and `load` run only if they are named.
 
 mod checkout;
 mod client;
 mod files;
+mod full_load;
 mod grant;
+mod growth;
+mod growth_chart;
 mod in_process;
 mod memory;
 mod over_http;
@@ -22,6 +25,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use e2e::{root, target};
 use serde_json::{Value, json};
 use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
@@ -29,7 +33,7 @@ use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
-    let groups: [(&str, Group); 11] = [
+    let groups: [(&str, Group); 13] = [
         ("in-process", in_process::in_process),
         ("pipeline", pipeline::pipeline),
         ("previews", previews::previews),
@@ -41,6 +45,8 @@ fn main() -> anyhow::Result<()> {
         ("list", over_mcp::many_tools),
         ("search", search::search),
         ("peers", peers::peers),
+        ("growth", growth::growth),
+        ("load", full_load::full_load),
     ];
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let some = groups
@@ -173,6 +179,17 @@ fn runtime() -> anyhow::Result<Runtime> {
         max_concurrent: 8,
         environment: Vec::new(),
     })?)
+}
+
+/// The integer after a flag.
+fn argument(flag: &str, default: u32) -> anyhow::Result<u32> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != flag);
+    match arguments.nth(1) {
+        Some(number) => number
+            .parse()
+            .with_context(|| format!("{flag} takes an integer")),
+        None => Ok(default),
+    }
 }
 
 /// The baseline: an MCP server whose tool does nothing.

@@ -194,7 +194,7 @@ pub fn large_file(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 }
 
 /// Creates copies of a plugin with four tools, each with a different name.
-pub fn copies(number: usize) -> anyhow::Result<String> {
+pub fn copies(number: u32) -> anyhow::Result<String> {
     let dir = target().join(format!("bench-copies-{number}"));
     fs::create_dir_all(&dir)?;
     let built = target().join("wasm32-wasip2/plugin/data.wasm");

@@ -99,7 +99,7 @@ fn servers(workspace: &Path) -> Vec<Peer> {
 }
 
 /// The host with the plugins that ship.
-fn shipped(workspace: &Path) -> Command {
+pub fn shipped(workspace: &Path) -> Command {
     let plugins = root().join("plugins");
     host(&[
         "run",

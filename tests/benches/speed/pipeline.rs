@@ -21,7 +21,7 @@ use toolhost_store::Store;
 use super::memory::peak;
 use super::{Row, median, plugin_file, row, runtime};
 
-const TOOL: &str = "base64_encode";
+pub const TOOL: &str = "base64_encode";
 /// Row label: time of a call in an embedding program.
 pub const FULL_PIPELINE: &str = "Kernel::call over the full pipeline (p50)";
 const IN_FLIGHT: usize = 16;
@@ -32,9 +32,9 @@ pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     tokio.block_on(async {
-        let plugin = Arc::new(plugin().await?);
+        let plugin = Arc::new(plugin(Limits::default()).await?);
         let dir = tempfile::tempdir()?;
-        let kernel = Arc::new(kernel(&plugin, dir.path())?);
+        let kernel = Arc::new(kernel(&plugin, dir.path(), Limits::default().input)?);
         // With a subscriber, every event is created and queued.
         let mut listener = kernel.subscribe(None, None);
         let listening = tokio::spawn(async move {
@@ -51,23 +51,19 @@ pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     })
 }
 
-async fn plugin() -> anyhow::Result<Plugin> {
-    load(&plugin_file("data")).await
-}
-
-async fn load(file: &Path) -> anyhow::Result<Plugin> {
+pub async fn plugin(limits: Limits) -> anyhow::Result<Plugin> {
     let grants = PluginGrants {
         session_dirs: None,
         capabilities: toolhost_runtime::Capabilities::default(),
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),
-        limits: Limits::default(),
+        limits,
         staging: None,
     };
-    Ok(runtime()?.load(file).await?.grant(grants)?)
+    Ok(runtime()?.load(&plugin_file("data")).await?.grant(grants)?)
 }
 
-fn input() -> Value {
+pub fn input() -> Value {
     json!({"text": "hello"})
 }
 
@@ -91,8 +87,9 @@ fn policy(count: usize) -> anyhow::Result<Policy> {
     Policy::new(spec).map_err(|wrong| anyhow::anyhow!("{wrong:?}"))
 }
 
-fn kernel(plugin: &Arc<Plugin>, dir: &std::path::Path) -> anyhow::Result<Kernel> {
+pub fn kernel(plugin: &Arc<Plugin>, dir: &Path, max_input_bytes: u64) -> anyhow::Result<Kernel> {
     let settings = KernelSettings {
+        max_input_bytes,
         policy: Arc::new(policy(200)?),
         pools: schedule::PoolLimits {
             all: IN_FLIGHT,
@@ -116,8 +113,8 @@ fn kernel(plugin: &Arc<Plugin>, dir: &std::path::Path) -> anyhow::Result<Kernel>
     Ok(kernel)
 }
 
-async fn call(kernel: &Kernel, tool: &str, id: String) -> anyhow::Result<()> {
-    let request = CallRequest::new(CallId(id), tool, input(), Principal::default());
+pub async fn call(kernel: &Kernel, tool: &str, id: String, input: &Value) -> anyhow::Result<()> {
+    let request = CallRequest::new(CallId(id), tool, input.clone(), Principal::default());
     let report = kernel.call(request, Arc::new(NoSink)).await;
     report.result.map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(())
@@ -131,7 +128,7 @@ async fn sequential(rows: &mut Vec<Row>, plugin: &Plugin, kernel: &Kernel) -> an
         bare.call().await.map_err(anyhow::Error::msg)?;
         let bare_time = start.elapsed();
         let start = Instant::now();
-        call(kernel, TOOL, format!("one-{number}")).await?;
+        call(kernel, TOOL, format!("one-{number}"), &input()).await?;
         let full_time = start.elapsed();
         if number >= 200 {
             floor.push(bare_time);
@@ -181,7 +178,13 @@ async fn concurrent(
                 let kernel = Arc::clone(&kernel);
                 async move {
                     for number in 0..EACH {
-                        call(&kernel, TOOL, format!("many-{round}-{worker}-{number}")).await?;
+                        call(
+                            &kernel,
+                            TOOL,
+                            format!("many-{round}-{worker}-{number}"),
+                            &input(),
+                        )
+                        .await?;
                     }
                     Ok(())
                 }
@@ -215,26 +218,32 @@ where
     Ok(start.elapsed())
 }
 
-/// Memory growth with 10 000 waiting calls.
-async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()> {
-    let calls = (0..10_000)
+/// Runs a batch of calls.
+pub async fn batch(kernel: &Kernel, id: &str, calls: u32) -> anyhow::Result<()> {
+    let calls = (0..calls)
         .map(|number| BatchCall {
-            id: CallId(format!("queued-{number}")),
+            id: CallId(format!("{id}-{number}")),
             tool: TOOL.to_owned(),
             only_paths: None,
             input: input(),
         })
         .collect();
     let request = BatchRequest {
-        id: "queued".to_owned(),
+        id: id.to_owned(),
         caller: Principal::default(),
         calls,
         strategy: Strategy::Waves,
         context: CallContext::default(),
     };
-    let before = peak()?;
     let reports = kernel.schedule(request, Arc::new(NoSink)).await?;
     anyhow::ensure!(reports.iter().all(|report| report.result.is_ok()));
+    Ok(())
+}
+
+/// Memory growth with 10 000 waiting calls.
+async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()> {
+    let before = peak()?;
+    batch(kernel, "queued", 10_000).await?;
     let grown = peak()? - before;
     row(
         rows,

@@ -4,6 +4,7 @@ pub mod answer;
 pub mod approvals;
 pub mod audit;
 pub mod batch;
+pub mod bench;
 pub mod call;
 pub mod calls;
 pub mod completions;
