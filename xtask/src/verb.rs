@@ -35,8 +35,9 @@ const TEST: &[Step] = &[
     Step::Host,
     Step::Plugins,
     Step::Pack,
-    Step::Samples,
+    // Before the samples: both build an example named `services` in the same directory.
     Step::Guests,
+    Step::Samples,
     Step::TestBuild,
     Step::Warm,
     Step::Test,

@@ -17,7 +17,7 @@ use toolhost_contract::units::format_duration;
 use toolhost_contract::{Capability, Manifest, Mode, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp_server::{ClientAgents, Readiness};
-use toolhost_runtime::Runtime;
+use toolhost_runtime::{CodeState, Runtime};
 use toolhost_telemetry::{Telemetry, TelemetryTask};
 
 use crate::exit::{CliError, Exit, OrExit};
@@ -129,6 +129,8 @@ pub async fn prepare(
         prompter,
         agents: agents(&settings, &launcher),
         compiler: compiler()?,
+        // Lists say which plugins cannot be compiled.
+        defers_compilation: purpose == LoadPurpose::Run,
         launcher: Some(launcher),
         resources: Some(Arc::clone(&resources) as Arc<dyn Resources>),
         on_message: Arc::new(note),
@@ -165,7 +167,7 @@ impl StartingHost {
         self.readiness.subscribe()
     }
 
-    /// Compiles the plugins or loads them from the cache. Reports failures on standard error.
+    /// Loads the plugins. Reports failures on standard error.
     pub async fn load(
         self,
         compiled: impl Fn(CompiledPlugin<'_>),
@@ -253,10 +255,10 @@ fn describe_broken(BrokenPlugin { path, reason }: &BrokenPlugin) -> String {
 }
 
 fn note_loaded(served: &ServedPlugin) {
-    let how = if served.from_cache {
-        "from the cache"
-    } else {
-        "compiled"
+    let how = match served.code_state {
+        CodeState::Cached => "from the cache",
+        CodeState::Compiled => "compiled",
+        CodeState::NotCompiled => "not compiled yet",
     };
     let Manifest { name, version, .. } = &served.manifest;
     note(&format!(
@@ -267,6 +269,20 @@ fn note_loaded(served: &ServedPlugin) {
 }
 
 impl RunningHost {
+    /// Compiles plugins in the background, so that their first calls need not wait.
+    pub fn compile_in_background(self: &Arc<Self>) {
+        let host = Arc::clone(self);
+        tokio::spawn(async move {
+            let warn = |broken: &BrokenPlugin| {
+                note(&format!(
+                    "warning: {}; its calls fail",
+                    describe_broken(broken)
+                ));
+            };
+            host.loaded.compile_plugins(warn).await;
+        });
+    }
+
     /// Starts other servers and the discovery command. A failure is reported and does not affect the others.
     pub fn connect(&self) {
         if !self.settings.has_servers() {

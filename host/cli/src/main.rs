@@ -123,7 +123,7 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),
         Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(*args)),
         Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
-        Command::Pack(args) => commands::pack::pack(&args),
+        Command::Pack(args) => runtime()?.block_on(commands::pack::pack(&args)),
         Command::Bench(args) => runtime()?.block_on(commands::bench::bench(args)),
         Command::Completions { shell } => {
             commands::completions::completions(shell, &mut Cli::command())

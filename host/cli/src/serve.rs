@@ -57,6 +57,7 @@ pub async fn serve(
     };
     let host = Arc::new(host);
     if !is_over {
+        host.compile_in_background();
         let _changes = LiveChanges::accept(&host, watch)?;
         serve_while_settling(&host, serving).await?;
     }

@@ -26,6 +26,12 @@ pub trait Backend: Send + Sync {
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>>;
 
+    /// Prepares the first call, such as by compiling code. `None` if there is nothing to do. A call waits for it before its
+    /// time limit starts.
+    fn prepare(&self) -> Option<BoxFuture<'_, Result<(), CallError>>> {
+        None
+    }
+
     /// Returns whether [`Backend::stage`] holds file changes back until they are committed.
     fn supports_staging(&self) -> bool {
         false

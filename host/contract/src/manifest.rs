@@ -9,6 +9,8 @@ use crate::{Limits, PluginName, serde_errors};
 
 /// Name of the custom section that contains the manifest in a component.
 pub const MANIFEST_SECTION: &str = "toolhost:manifest";
+/// Name of the custom section with the descriptions of the tools, if they are the same in every environment.
+pub const TOOLS_SECTION: &str = "toolhost:tools";
 const MAX_MANIFEST_BYTES: usize = 64 << 10;
 
 /// A validated plugin manifest.

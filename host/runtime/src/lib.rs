@@ -50,7 +50,7 @@ pub use change_summary::file_diff;
 pub use compile::{Compiler, compile_worker};
 pub use error::{LoadError, RuntimeError};
 pub use hooks::HookCall;
-pub use load::{Loaded, Runtime, RuntimeSettings, read_manifest};
+pub use load::{CodeState, Loaded, Runtime, RuntimeSettings, read_manifest};
 pub use owners::session_owner;
 pub use pack::pack;
 pub use path_view::is_host_dir as is_own_folder;

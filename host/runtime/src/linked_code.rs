@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 use toolhost_contract::{CallError, Digest, ErrorClass};
 use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
+use crate::LoadError;
 use crate::api::v0_1::hooks::{Hook, HookPre};
 use crate::api::v0_1::preview::{Previewer, PreviewerPre};
 use crate::api::v0_1::{Plugin, PluginPre};
@@ -52,6 +53,8 @@ pub(crate) struct LinkedCode {
     path: PathBuf,
     digest: Digest,
     linked: OnceCell<Linked>,
+    /// Held while the code is compiled or read, so that it is compiled once. Contains the reason why it cannot be.
+    failure: Mutex<Option<String>>,
 }
 
 impl LinkedCode {
@@ -61,21 +64,52 @@ impl LinkedCode {
             path,
             digest,
             linked: OnceCell::new_with(linked),
+            failure: Mutex::default(),
         }
     }
 
-    #[cfg(test)]
+    /// Compiles the code into the cache, unless it is there.
+    pub async fn compile(&self) -> Result<(), CallError> {
+        let mut failure = self.failure.lock().await;
+        if self.linked.initialized() {
+            return Ok(());
+        }
+        let compiled = self.runtime.compile_to_cache(&self.path, self.digest).await;
+        compiled.map_err(|error| failed(&error, &mut failure))
+    }
+
     pub fn is_linked(&self) -> bool {
         self.linked.initialized()
     }
 
     pub async fn get(&self) -> Result<&Linked, CallError> {
-        let link = || self.runtime.link_again(&self.path, self.digest);
-        self.linked
-            .get_or_try_init(link)
-            .await
-            .map_err(|error| CallError::new(ErrorClass::Unavailable, error.to_string()))
+        let link = async || {
+            let mut failure = self.failure.lock().await;
+            if let Some(reason) = &*failure {
+                return Err(unavailable(reason.clone()));
+            }
+            let linked = self.runtime.link_again(&self.path, self.digest).await;
+            linked.map_err(|error| failed(&error, &mut failure))
+        };
+        self.linked.get_or_try_init(link).await
     }
+}
+
+/// Remembers a failure that would occur again, because compiling takes up to a minute.
+fn failed(error: &LoadError, failure: &mut Option<String>) -> CallError {
+    let reason = error.to_string();
+    let is_final = matches!(
+        error,
+        LoadError::Compile { .. } | LoadError::Invalid { .. } | LoadError::Contract { .. }
+    );
+    if is_final {
+        *failure = Some(reason.clone());
+    }
+    unavailable(reason)
+}
+
+fn unavailable(reason: String) -> CallError {
+    CallError::new(ErrorClass::Unavailable, reason)
 }
 
 impl Linked {

@@ -1,5 +1,5 @@
-//! Loads a plugin file: read, scan, compile, link, describe. What the cache contains is not repeated, and its code is
-//! read when it is first used.
+//! Loads a plugin file: read, scan, compile, link, describe. What the cache or the file contains is not repeated, and code
+//! in the cache is read when it is first used.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -25,6 +25,7 @@ use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
 
+mod packed_tools;
 mod plugin_file;
 
 pub use plugin_file::read_manifest;
@@ -122,6 +123,20 @@ impl Runtime {
         (&self.0.engine, &self.0.linker)
     }
 
+    /// Like [`Runtime::load`], but does not compile a component whose file describes its tools: its code is compiled by
+    /// [`Plugin::compile`] or the first call. Without a cache, it is compiled now.
+    pub async fn load_described(&self, path: &Path) -> Result<Loaded, LoadError> {
+        if self.0.cache.is_none() {
+            return self.load(path).await;
+        }
+        let (runtime, file) = (self.clone(), path.to_owned());
+        let packed = tokio::task::spawn_blocking(move || runtime.packed(&file)).await;
+        if let Some(loaded) = packed.ok().transpose()?.flatten() {
+            return Ok(loaded);
+        }
+        self.load(path).await
+    }
+
     /// Loads a component and gets its tool descriptions. The component runs only without grants until this returns.
     pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
         let environment = self.environment();
@@ -132,21 +147,22 @@ impl Runtime {
             return Ok(loaded);
         }
         let bytes = read(path)?;
-        let manifest_text = scan::manifest(path, &mut Cursor::new(&bytes))?;
-        let manifest = manifest(path, manifest_text.as_deref())?;
+        let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
+        let manifest = manifest(path, outline.manifest.as_deref())?;
         let digest = Digest(Sha256::digest(&bytes).into());
-        let (component, is_from_cache) = self.component(path, &bytes, digest).await?;
+        let (component, code_state) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
         let linked = self.linked(path, &component, &exports)?;
         let described = match &linked.tools {
             Some(tools) => describe(path, tools.bindings(), &environment).await?,
             None => Vec::new(),
         };
+        packed_tools::check(path, outline.tools.as_deref(), &described)?;
         let description = Description {
             host_version: env!("CARGO_PKG_VERSION").into(),
             environment: Cow::Borrowed(&environment),
             size: bytes.len() as u64,
-            manifest: manifest_text,
+            manifest: outline.manifest,
             imports,
             exports,
             tools: described,
@@ -157,7 +173,7 @@ impl Runtime {
             digest,
             manifest,
             description,
-            is_from_cache,
+            code_state,
             Some(linked),
         )?;
         if let (Some(cache), Ok(json)) = (&self.0.cache, json) {
@@ -186,7 +202,7 @@ impl Runtime {
             return Ok(None);
         }
         let manifest = manifest(path, description.manifest.as_deref())?;
-        self.loaded(path, digest, manifest, description, true, None)
+        self.loaded(path, digest, manifest, description, CodeState::Cached, None)
             .map(Some)
     }
 
@@ -196,21 +212,11 @@ impl Runtime {
         digest: Digest,
         manifest: Manifest,
         description: Description<'_>,
-        is_from_cache: bool,
+        code_state: CodeState,
         linked: Option<Linked>,
     ) -> Result<Loaded, LoadError> {
         let exports = description.exports;
-        let tools = if exports.contains(&exported("tool")) {
-            v0_1::descriptors(description.tools, &manifest.version).map_err(|reason| {
-                LoadError::Describe {
-                    path: path.to_owned(),
-                    reason,
-                }
-            })?
-        } else {
-            Vec::new()
-        };
-        check_hooks(path, &tools, &exports)?;
+        let tools = described_tools(path, description.tools, &manifest.version, &exports)?;
         Ok(Loaded {
             path: path.to_owned(),
             manifest,
@@ -219,7 +225,7 @@ impl Runtime {
             tools,
             imports: description.imports,
             exports,
-            is_from_cache,
+            code_state,
             code: LinkedCode::new(self.clone(), path.to_owned(), digest, linked),
         })
     }
@@ -265,16 +271,43 @@ impl Runtime {
         let component = if let Some(component) = cached.ok().flatten() {
             component
         } else {
-            let bytes = read(path)?;
-            if Sha256::digest(&bytes)[..] != digest.0 {
-                return Err(LoadError::Changed {
-                    path: path.to_owned(),
-                });
-            }
-            self.component(path, &bytes, digest).await?.0
+            self.compile(path, digest).await?
         };
         let (_, exports) = check_contract(path, &self.0.engine, &component)?;
         self.linked(path, &component, &exports)
+    }
+
+    /// Compiles a component whose bytes must be those that were loaded.
+    async fn compile(&self, path: &Path, digest: Digest) -> Result<Component, LoadError> {
+        let file = path.to_owned();
+        let read = move || {
+            let bytes = read(&file)?;
+            if Sha256::digest(&bytes)[..] != digest.0 {
+                return Err(LoadError::Changed { path: file });
+            }
+            Ok(bytes)
+        };
+        let bytes = tokio::task::spawn_blocking(read).await;
+        let bytes = bytes.unwrap_or_else(|_| {
+            Err(LoadError::Changed {
+                path: path.to_owned(),
+            })
+        })?;
+        Ok(self.component(path, &bytes, digest).await?.0)
+    }
+
+    pub(crate) async fn compile_to_cache(
+        &self,
+        path: &Path,
+        digest: Digest,
+    ) -> Result<(), LoadError> {
+        let cache = self.0.cache.as_ref();
+        if cache.is_none_or(|cache| cache.renew(EntryKind::Code, digest)) {
+            return Ok(());
+        }
+        let component = self.compile(path, digest).await?;
+        let (_, exports) = check_contract(path, &self.0.engine, &component)?;
+        self.linked(path, &component, &exports).map(drop)
     }
 
     /// Everything but the description, for tests of components without one.
@@ -294,13 +327,17 @@ impl Runtime {
         path: &Path,
         bytes: &[u8],
         digest: Digest,
-    ) -> Result<(Component, bool), LoadError> {
+    ) -> Result<(Component, CodeState), LoadError> {
         if let Some(component) = self.cached(digest) {
-            return Ok((component, true));
+            return Ok((component, CodeState::Cached));
         }
         scan::check(path, bytes)?;
         let code = {
             let _turn = self.0.compilers.acquire().await;
+            // Another task may have compiled it meanwhile.
+            if let Some(component) = self.cached(digest) {
+                return Ok((component, CodeState::Cached));
+            }
             self.0.compiler.compile(path, bytes).await?
         };
         // SAFETY: the bytes were just produced by our own compiler, in a child process that runs our own program.
@@ -315,7 +352,7 @@ impl Runtime {
             // Without the entry, the next start compiles again.
             let _ = cache.put(EntryKind::Code, digest, &code);
         }
-        Ok((component, false))
+        Ok((component, CodeState::Compiled))
     }
 
     fn cached(&self, digest: Digest) -> Option<Component> {
@@ -339,7 +376,15 @@ struct Description<'a> {
     tools: Vec<types::Descriptor>,
 }
 
-/// A component that is ready to run, without grants.
+/// Where the code of a component was when it was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeState {
+    Cached,
+    Compiled,
+    NotCompiled,
+}
+
+/// A component without grants.
 pub struct Loaded {
     path: PathBuf,
     manifest: Manifest,
@@ -348,7 +393,7 @@ pub struct Loaded {
     tools: Vec<Descriptor>,
     imports: Vec<String>,
     exports: Vec<String>,
-    is_from_cache: bool,
+    code_state: CodeState,
     pub(crate) code: LinkedCode,
 }
 
@@ -391,8 +436,8 @@ impl Loaded {
         &self.exports
     }
 
-    pub fn is_from_cache(&self) -> bool {
-        self.is_from_cache
+    pub fn code_state(&self) -> CodeState {
+        self.code_state
     }
 
     pub fn grant(self, grants: PluginGrants) -> std::io::Result<Plugin> {
@@ -401,11 +446,19 @@ impl Loaded {
 
     /// Whether it has hooks. They are called only if the operator configures the plugin as a hook.
     pub fn has_hooks(&self) -> bool {
-        self.exports.contains(&exported("hooks"))
+        has_hooks(&self.exports)
     }
 
     pub(crate) async fn code(&self) -> Result<&Linked, CallError> {
         self.code.get().await
+    }
+
+    pub(crate) fn is_linked(&self) -> bool {
+        self.code.is_linked()
+    }
+
+    pub(crate) async fn compile(&self) -> Result<(), CallError> {
+        self.code.compile().await
     }
 }
 
@@ -435,56 +488,73 @@ fn check_contract(
     engine: &Engine,
     component: &Component,
 ) -> Result<(Vec<String>, Vec<String>), LoadError> {
-    let refuse = |reason: String| {
-        Err(LoadError::Contract {
-            path: path.to_owned(),
-            reason,
-        })
-    };
+    let refuse = |reason| Err(contract_error(path, reason));
     let kind = component.component_type();
     let mut imports = Vec::new();
     for (name, item) in kind.imports(engine) {
-        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
-        let package = interface.split('/').next().unwrap_or(interface);
-        let shown = text::escape_line(name, 120);
-        if package == "toolhost:plugin" {
-            if version != VERSION {
-                return refuse(format!(
-                    "built for tool-api {}, host has {VERSION}; missing import `{shown}`; rebuild it with an SDK for {VERSION}",
-                    text::escape_line(version, 20)
-                ));
-            }
-            if let ComponentItem::ComponentInstance(instance) = item.ty {
-                for (function, item) in instance.exports(engine) {
-                    let known = !matches!(item.ty, ComponentItem::ComponentFunc(_))
-                        || (interface == "toolhost:plugin/host"
-                            && HOST_FUNCTIONS.contains(&function))
-                        || services::FUNCTIONS.iter().any(|(name, functions)| {
-                            interface.strip_prefix("toolhost:plugin/") == Some(*name)
-                                && functions.contains(&function)
-                        });
-                    if !known {
-                        return refuse(format!(
-                            "built for a newer revision of tool-api {VERSION} than this host's; missing import `{shown}` function `{}`",
-                            text::escape_line(function, 80)
-                        ));
-                    }
+        let (interface, shown) = check_import(path, name)?;
+        if interface.starts_with("toolhost:plugin/")
+            && let ComponentItem::ComponentInstance(instance) = item.ty
+        {
+            for (function, item) in instance.exports(engine) {
+                let known = !matches!(item.ty, ComponentItem::ComponentFunc(_))
+                    || (interface == "toolhost:plugin/host" && HOST_FUNCTIONS.contains(&function))
+                    || services::FUNCTIONS.iter().any(|(name, functions)| {
+                        interface.strip_prefix("toolhost:plugin/") == Some(*name)
+                            && functions.contains(&function)
+                    });
+                if !known {
+                    return refuse(format!(
+                        "built for a newer revision of tool-api {VERSION} than this host's; missing import `{shown}` function `{}`",
+                        text::escape_line(function, 80)
+                    ));
                 }
             }
-        } else if !(WASI_PACKAGES.contains(&package) && version.starts_with("0.2.")) {
-            return refuse(format!(
-                "it imports `{shown}`, which this host does not provide; available are toolhost:plugin@{VERSION} and {} of WASI 0.2",
-                WASI_PACKAGES
-                    .map(|package| package.trim_start_matches("wasi:"))
-                    .join(", ")
-            ));
         }
         imports.push(shown);
     }
-    let exports: Vec<String> = kind
-        .exports(engine)
-        .map(|(name, _)| text::escape_line(name, 120))
-        .collect();
+    let exports = kind.exports(engine).map(|(name, _)| name);
+    Ok((imports, check_exports(path, exports)?))
+}
+
+fn contract_error(path: &Path, reason: String) -> LoadError {
+    LoadError::Contract {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+/// Checks that the host has an interface with this name. Returns the name without its version, and as it is shown.
+fn check_import<'a>(path: &Path, name: &'a str) -> Result<(&'a str, String), LoadError> {
+    let refuse = |reason| Err(contract_error(path, reason));
+    let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+    let package = interface.split('/').next().unwrap_or(interface);
+    let shown = text::escape_line(name, 120);
+    if package == "toolhost:plugin" {
+        if version != VERSION {
+            return refuse(format!(
+                "built for tool-api {}, host has {VERSION}; missing import `{shown}`; rebuild it with an SDK for {VERSION}",
+                text::escape_line(version, 20)
+            ));
+        }
+    } else if !(WASI_PACKAGES.contains(&package) && version.starts_with("0.2.")) {
+        return refuse(format!(
+            "it imports `{shown}`, which this host does not provide; available are toolhost:plugin@{VERSION} and {} of WASI 0.2",
+            WASI_PACKAGES
+                .map(|package| package.trim_start_matches("wasi:"))
+                .join(", ")
+        ));
+    }
+    Ok((interface, shown))
+}
+
+/// Checks that the component exports tools or hooks. Returns the names as they are shown.
+fn check_exports<'a>(
+    path: &Path,
+    exports: impl Iterator<Item = &'a str>,
+) -> Result<Vec<String>, LoadError> {
+    let refuse = |reason| Err(contract_error(path, reason));
+    let exports: Vec<String> = exports.map(|name| text::escape_line(name, 120)).collect();
     let wanted = exported("tool");
     if !exports.contains(&wanted) && !exports.contains(&exported("hooks")) {
         return match exports.iter().find_map(|name| {
@@ -504,7 +574,29 @@ fn check_contract(
             )),
         };
     }
-    Ok((imports, exports))
+    Ok(exports)
+}
+
+/// Checks the descriptions of the tools.
+fn described_tools(
+    path: &Path,
+    tools: Vec<types::Descriptor>,
+    version: &str,
+    exports: &[String],
+) -> Result<Vec<Descriptor>, LoadError> {
+    if !exports.contains(&exported("tool")) {
+        return Ok(Vec::new());
+    }
+    let tools = v0_1::descriptors(tools, version).map_err(|reason| LoadError::Describe {
+        path: path.to_owned(),
+        reason,
+    })?;
+    check_hooks(path, &tools, exports)?;
+    Ok(tools)
+}
+
+fn has_hooks(exports: &[String]) -> bool {
+    exports.contains(&exported("hooks"))
 }
 
 /// Checks that the component exports the functions that its tools list.
@@ -533,13 +625,11 @@ fn exported(interface: &str) -> String {
 
 fn link_error(path: &Path, error: &wasmtime::Error) -> LoadError {
     let text = format!("{error:#}");
-    LoadError::Contract {
-        path: path.to_owned(),
-        reason: format!(
-            "it is not compatible with tool-api {VERSION}: {}",
-            text::escape_line(text.lines().next().unwrap_or_default(), 300)
-        ),
-    }
+    let reason = format!(
+        "it is not compatible with tool-api {VERSION}: {}",
+        text::escape_line(text.lines().next().unwrap_or_default(), 300)
+    );
+    contract_error(path, reason)
 }
 
 /// Omits recommendations, which are meant for callers of a tool.

@@ -1,40 +1,49 @@
-//! Embeds a manifest in a component as a trailing custom section.
+//! Embeds a manifest, and the descriptions of its tools, in a component as trailing custom sections.
 
 use std::io::Cursor;
 use std::path::Path;
 
 use toolhost_contract::Manifest;
-use toolhost_contract::manifest::MANIFEST_SECTION;
+use toolhost_contract::manifest::{MANIFEST_SECTION, TOOLS_SECTION};
 
 use crate::{LoadError, scan};
 
-/// `file` is the manifest's path, for errors.
+/// `file` is the manifest's path, for errors. `tools` is the result of [`crate::Runtime::packed_tools`].
 pub fn pack(
     path: &Path,
     component: &[u8],
     file: &str,
     manifest: &str,
+    tools: Option<&[u8]>,
 ) -> Result<Vec<u8>, LoadError> {
     Manifest::parse(file, manifest).map_err(|error| LoadError::Manifest {
         path: path.to_owned(),
         reason: error.to_string(),
     })?;
-    if scan::manifest(path, &mut Cursor::new(component))?.is_some() {
+    let outline = scan::outline(path, &mut Cursor::new(component))?;
+    if outline.manifest.is_some() || outline.tools.is_some() {
         return Err(LoadError::Manifest {
             path: path.to_owned(),
             reason: "it already contains a manifest; pack the original component from the compiler"
                 .to_owned(),
         });
     }
-    let mut body = Vec::new();
-    leb128(&mut body, MANIFEST_SECTION.len());
-    body.extend_from_slice(MANIFEST_SECTION.as_bytes());
-    body.extend_from_slice(manifest.as_bytes());
     let mut packed = component.to_vec();
-    packed.push(0);
-    leb128(&mut packed, body.len());
-    packed.extend_from_slice(&body);
+    append_section(&mut packed, MANIFEST_SECTION, manifest.as_bytes());
+    if let Some(tools) = tools {
+        append_section(&mut packed, TOOLS_SECTION, tools);
+    }
     Ok(packed)
+}
+
+fn append_section(component: &mut Vec<u8>, name: &str, content: &[u8]) {
+    let mut body = Vec::new();
+    leb128(&mut body, name.len());
+    body.extend_from_slice(name.as_bytes());
+    body.extend_from_slice(content);
+    component.push(0);
+    leb128(component, body.len());
+    component.extend_from_slice(&body);
 }
 
 /// Unsigned LEB128, the encoding of all lengths in WebAssembly binaries.

@@ -128,6 +128,11 @@ impl Plugin {
         })
     }
 
+    /// Compiles the code of a plugin that was loaded without it, so that its first call need not wait.
+    pub async fn compile(&self) -> Result<(), CallError> {
+        self.loaded.compile().await
+    }
+
     pub fn name(&self) -> &PluginName {
         &self.loaded.manifest().name
     }
@@ -358,6 +363,13 @@ impl Plugin {
 impl Backend for Plugin {
     fn tools(&self) -> &[Descriptor] {
         self.loaded.tools()
+    }
+
+    fn prepare(&self) -> Option<BoxFuture<'_, Result<(), CallError>>> {
+        if self.loaded.is_linked() {
+            return None;
+        }
+        Some(Box::pin(async { self.loaded.code().await.map(drop) }))
     }
 
     fn invoke(

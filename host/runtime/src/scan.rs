@@ -6,7 +6,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use toolhost_contract::manifest::MANIFEST_SECTION;
+use toolhost_contract::manifest::{MANIFEST_SECTION, TOOLS_SECTION};
 use wasmparser::{Chunk, ElementItems, ElementKind, Operator, Parser, Payload};
 
 use crate::LoadError;
@@ -14,6 +14,8 @@ use crate::LoadError;
 /// Maximum size of a component file, in bytes.
 pub const MAX_SIZE: u64 = 32 << 20;
 
+/// Maximum size of the section with the descriptions of the tools, in bytes.
+pub const MAX_TOOLS_BYTES: usize = 1 << 20;
 /// Bytes that are read at once when only the manifest is needed.
 const CHUNK: u64 = 16 << 10;
 const MAX_FUNCTIONS: u64 = 50_000;
@@ -27,12 +29,75 @@ const MAX_ELEMENTS: u64 = 1_000_000;
 const MAX_TABLE_INDEX: u64 = 1 << 20;
 const MAX_NESTED: u64 = 64;
 
-/// Checks the file type and top-level sections, and returns the text of the manifest, if present. Skips modules without
-/// reading them.
+/// What the top-level sections of a component contain.
+#[derive(Default)]
+pub struct Outline {
+    pub manifest: Option<String>,
+    /// The descriptions of its tools, as `host pack` stored them.
+    pub tools: Option<Vec<u8>>,
+    pub imports: Vec<String>,
+    pub exports: Vec<String>,
+}
+
+fn within(what: &str, known: usize, more: u32, limit: u64) -> Result<(), String> {
+    let count = known as u64 + u64::from(more);
+    if count > limit {
+        return Err(format!("it has {count} {what}; the limit is {limit}"));
+    }
+    Ok(())
+}
+
+impl Outline {
+    fn add(&mut self, payload: Payload<'_>) -> Result<(), String> {
+        let twice = |name| format!("it has two `{name}` sections");
+        match payload {
+            Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
+                let text = std::str::from_utf8(section.data())
+                    .map_err(|_| format!("its `{MANIFEST_SECTION}` section is not UTF-8"))?;
+                if self.manifest.replace(text.to_owned()).is_some() {
+                    return Err(twice(MANIFEST_SECTION));
+                }
+            }
+            Payload::CustomSection(section) if section.name() == TOOLS_SECTION => {
+                if section.data().len() > MAX_TOOLS_BYTES {
+                    return Err(format!(
+                        "its `{TOOLS_SECTION}` section is larger than {MAX_TOOLS_BYTES} bytes"
+                    ));
+                }
+                if self.tools.replace(section.data().to_owned()).is_some() {
+                    return Err(twice(TOOLS_SECTION));
+                }
+            }
+            Payload::ComponentImportSection(section) => {
+                within("imports", self.imports.len(), section.count(), MAX_IMPORTS)?;
+                for import in section {
+                    let import = import.map_err(|error| shown(&error))?;
+                    self.imports.push(import.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                within("exports", self.exports.len(), section.count(), MAX_EXPORTS)?;
+                for export in section {
+                    let export = export.map_err(|error| shown(&error))?;
+                    self.exports.push(export.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Checks the file type and top-level sections, and returns the text of the manifest, if present.
 pub fn manifest(
     path: &Path,
     component: &mut (impl Read + Seek),
 ) -> Result<Option<String>, LoadError> {
+    Ok(outline(path, component)?.manifest)
+}
+
+/// Checks the file type and reads the top-level sections. Skips modules without reading them.
+pub fn outline(path: &Path, component: &mut (impl Read + Seek)) -> Result<Outline, LoadError> {
     let failed = |source| LoadError::Read {
         path: path.to_owned(),
         source,
@@ -48,7 +113,7 @@ pub fn manifest(
     let mut bytes = Vec::new();
     read_more(component, &mut bytes, CHUNK).map_err(failed)?;
     kind(path, &bytes)?;
-    let mut found = None;
+    let mut found = Outline::default();
     let mut is_complete = false;
     loop {
         let (consumed, skipped) = match parser
@@ -61,17 +126,7 @@ pub fn manifest(
                 continue;
             }
             Chunk::Parsed { consumed, payload } => match payload {
-                Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                    if found.is_some() {
-                        return Err(invalid(format!("it has two `{MANIFEST_SECTION}` sections")));
-                    }
-                    let text = std::str::from_utf8(section.data()).map_err(|_| {
-                        invalid(format!("its `{MANIFEST_SECTION}` section is not UTF-8"))
-                    })?;
-                    found = Some(text.to_owned());
-                    (consumed, 0)
-                }
-                // Nested binaries are skipped: only the outermost manifest counts.
+                // Nested binaries are skipped: only the outermost sections count.
                 Payload::ModuleSection {
                     unchecked_range: range,
                     ..
@@ -81,7 +136,10 @@ pub fn manifest(
                     ..
                 } => (consumed, range.end - range.start),
                 Payload::End(_) => return Ok(found),
-                _ => (consumed, 0),
+                payload => {
+                    found.add(payload).map_err(invalid)?;
+                    (consumed, 0)
+                }
             },
         };
         bytes.drain(..consumed);

@@ -32,6 +32,16 @@ pub fn component(body: &str, extra: &str) -> Vec<u8> {
     wrap("plugin", &wat)
 }
 
+/// A component that only has hooks.
+pub fn hooks_component() -> Vec<u8> {
+    let wat = r#"(module
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (unreachable))
+        (func (export "toolhost:plugin/hooks@0.1.0#pre-tool-use") (param i32) (result i32) (unreachable))
+        (func (export "toolhost:plugin/hooks@0.1.0#post-tool-use") (param i32) (result i32) (unreachable)))"#;
+    wrap("hook", wat)
+}
+
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -405,13 +415,14 @@ async fn a_manifest_is_embedded_in_the_component() {
         &component(LOOP, ""),
         "plugin.toml",
         manifest,
+        None,
     )
     .unwrap();
     assert_eq!(
         scan::manifest(Path::new("x.wasm"), &mut Cursor::new(&packed)).unwrap(),
         Some(manifest.to_owned())
     );
-    let again = pack(Path::new("x.wasm"), &packed, "plugin.toml", manifest)
+    let again = pack(Path::new("x.wasm"), &packed, "plugin.toml", manifest, None)
         .unwrap_err()
         .to_string();
     assert!(again.contains("already contains a manifest"), "{again}");
@@ -420,6 +431,7 @@ async fn a_manifest_is_embedded_in_the_component() {
         &component(LOOP, ""),
         "plugin.toml",
         "nam = 1",
+        None,
     )
     .unwrap_err()
     .to_string();

@@ -66,7 +66,7 @@ pub use host_resources::OUTPUT_PATH;
 pub use load::{
     BrokenPlugin, ChangeKind, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose,
     LoadedPlugins, MessageSink, PluginChange, PluginChangeError, PluginChanges, PreparedHost,
-    ServedPlugin, describe_environment, runtime,
+    ServedPlugin, describe_environment, runtime, sample_environments,
 };
 pub use settings::{
     AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,

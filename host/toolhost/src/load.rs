@@ -19,7 +19,7 @@ use toolhost_kernel::{
 };
 use toolhost_process::Launcher;
 use toolhost_runtime::{
-    Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
+    CodeState, Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
 };
 use toolhost_store::Store;
 
@@ -49,6 +49,9 @@ use plugin_files::find_plugin_files;
 /// own, lower limit of concurrent compilations.
 const MAX_CONCURRENT_LOADS: usize = 4;
 
+/// Maximum number of plugins that are compiled at the same time before their first calls.
+const MAX_COMPILED_AHEAD: usize = 2;
+
 /// Receives notes and warnings for the user.
 pub type MessageSink = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -59,6 +62,9 @@ pub struct HostParts {
     pub prompter: Arc<dyn Prompter>,
     /// Where components are compiled.
     pub compiler: Compiler,
+    /// Whether plugins whose files describe their tools are compiled after the host has loaded them: by
+    /// [`Host::compile_plugins`], or by their first calls.
+    pub defers_compilation: bool,
     /// The launcher of programs; required if programs are allowed.
     pub launcher: Option<Launcher>,
     /// Replaces the sub-agent commands of the settings.
@@ -106,6 +112,7 @@ impl HostParts {
             purpose,
             prompter: Arc::new(toolhost_kernel::NoPrompter),
             compiler: Compiler::InProcess,
+            defers_compilation: false,
             launcher: None,
             agents: None,
             resources: None,
@@ -177,6 +184,7 @@ impl HostParts {
             runtime,
             files,
             broken,
+            defers_compilation: self.defers_compilation,
             temporary,
             keeper,
             connector: ServerConnector {
@@ -252,6 +260,7 @@ pub struct PreparedHost {
     runtime: Runtime,
     files: Vec<PathBuf>,
     broken: Vec<BrokenPlugin>,
+    defers_compilation: bool,
     temporary: Option<ScratchDir>,
     keeper: Option<RetentionTask>,
     connector: ServerConnector,
@@ -291,7 +300,7 @@ impl PreparedHost {
             .collect()
     }
 
-    /// Compiles the plugins or loads them from the cache, and registers their tools.
+    /// Loads the plugins and registers their tools.
     pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
         let mut loader = PluginLoader {
             runtime: self.runtime,
@@ -305,7 +314,13 @@ impl PreparedHost {
         };
         let mut broken = self.broken;
         let mut granted = Vec::new();
-        for (path, loaded, took) in load_all(&loader.runtime, self.files, compiled).await {
+        let loaded = load_all(
+            &loader.runtime,
+            self.files,
+            self.defers_compilation,
+            compiled,
+        );
+        for (path, loaded, took) in loaded.await {
             match loaded.and_then(|loaded| loader.grant(&self.settings, loaded)) {
                 Ok(mut one) => {
                     one.served.load_time = took;
@@ -372,6 +387,28 @@ pub fn describe_environment(mode: Mode, profile: Profile) -> Vec<(String, String
         .into()
 }
 
+/// Environments in which a description of tools must be the same to be stored in the plugin file.
+pub fn sample_environments() -> Vec<Vec<(String, String)>> {
+    let sample = |mode: Mode, profile| describe_environment(mode, profile);
+    let modes = Mode::ALL.map(|mode| sample(mode, Profile::default()));
+    let profiles = Profile::ALL.map(|profile| sample(Mode::default(), profile));
+    let mut samples: Vec<_> = modes.into_iter().chain(profiles).collect();
+    for (name, value) in [
+        ("architecture", "x86_64"),
+        ("architecture", "aarch64"),
+        ("date", "1970-01-01"),
+        ("platform", "other"),
+        ("workspace", "/other"),
+    ] {
+        let mut environment = sample(Mode::default(), Profile::default());
+        for fact in environment.iter_mut().filter(|(fact, _)| fact == name) {
+            value.clone_into(&mut fact.1);
+        }
+        samples.push(environment);
+    }
+    samples
+}
+
 /// Creates the runtime, with a cache if there is a directory for it.
 pub fn runtime(
     cache_dir: Option<PathBuf>,
@@ -399,6 +436,7 @@ type LoadResult = (PathBuf, Result<Loaded, String>, Duration);
 async fn load_all(
     runtime: &Runtime,
     files: Vec<PathBuf>,
+    defers_compilation: bool,
     compiled: impl Fn(CompiledPlugin<'_>),
 ) -> Vec<LoadResult> {
     let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_LOADS));
@@ -408,14 +446,21 @@ async fn load_all(
         tasks.spawn(async move {
             let _turn = turns.acquire().await;
             let start = Instant::now();
-            let loaded = runtime.load(&path).await.map_err(|error| error.to_string());
+            let loaded = if defers_compilation {
+                runtime.load_described(&path).await
+            } else {
+                runtime.load(&path).await
+            };
+            let loaded = loaded.map_err(|error| error.to_string());
             (index, loaded, start.elapsed())
         });
     }
     let mut done = BTreeMap::new();
     while let Some(result) = tasks.join_next().await {
         if let Ok((index, loaded, took)) = result {
-            let is_new = loaded.as_ref().is_ok_and(|loaded| !loaded.is_from_cache());
+            let is_new = loaded
+                .as_ref()
+                .is_ok_and(|loaded| loaded.code_state() == CodeState::Compiled);
             done.insert(index, (loaded, took));
             if is_new {
                 compiled(CompiledPlugin {
@@ -452,6 +497,50 @@ impl Host {
     /// The plugins that are loaded now. The list does not change.
     pub fn loaded(&self) -> Arc<LoadedPlugins> {
         Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Compiles the plugins that were loaded without their code, the smallest first. `failed` gets the reason for each
+    /// plugin that cannot be compiled, whose calls fail.
+    pub async fn compile_plugins(&self, failed: impl Fn(&BrokenPlugin)) {
+        let loader = self.loader.lock().await;
+        let mut plugins: Vec<_> = loader
+            .plugins
+            .iter()
+            .filter(|one| one.served.code_state == CodeState::NotCompiled)
+            .map(|one| {
+                (
+                    one.served.size,
+                    Arc::clone(&one.plugin),
+                    one.served.path.clone(),
+                )
+            })
+            .collect();
+        drop(loader);
+        plugins.sort_by_key(|(size, _, _)| *size);
+        let turns = Arc::new(Semaphore::new(MAX_COMPILED_AHEAD));
+        let mut tasks = JoinSet::new();
+        for (_, plugin, path) in plugins {
+            let turns = Arc::clone(&turns);
+            tasks.spawn(async move {
+                let _turn = turns.acquire().await;
+                let compiled = plugin.compile().await;
+                (path, plugin, compiled)
+            });
+        }
+        while let Some(task) = tasks.join_next().await {
+            let Ok((path, plugin, Err(error))) = task else {
+                continue;
+            };
+            let loader = self.loader.lock().await;
+            // It may have been replaced or removed.
+            if loader
+                .plugins
+                .iter()
+                .any(|one| Arc::ptr_eq(&one.plugin, &plugin))
+            {
+                failed(&BrokenPlugin::new(path, &error.message));
+            }
+        }
     }
 
     /// Stops all started programs and flushes records to disk.

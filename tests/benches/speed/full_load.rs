@@ -24,6 +24,8 @@ struct Window {
     memory: f64,
 }
 
+type Select = fn(&Window) -> f64;
+
 pub fn full_load(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     if !std::env::args().any(|argument| argument == "load") {
         return Ok(());
@@ -51,7 +53,6 @@ pub fn full_load(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let fifth = (windows.len() / 5).max(1);
     let early = &windows[..fifth];
     let late = &windows[windows.len() - fifth..];
-    type Select = fn(&Window) -> f64;
     let measures: [(&str, &str, Select); 4] = [
         ("p50", "µs", |window| window.median),
         ("p99", "µs", |window| window.tail),

@@ -33,6 +33,8 @@ struct Peer {
     read: Option<(&'static str, Value)>,
 }
 
+type Select = fn(&Peer) -> Option<&(&'static str, Value)>;
+
 pub fn peers(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     if !std::env::args().any(|argument| argument == "--peers") {
         return Ok(());
@@ -112,7 +114,6 @@ pub fn shipped(workspace: &Path) -> Command {
 
 fn calls(rows: &mut Vec<Row>, peers: &[Peer], busy: bool) -> anyhow::Result<()> {
     let state = if busy { "busy" } else { "idle" };
-    type Select = fn(&Peer) -> Option<&(&'static str, Value)>;
     let kinds: [(&str, Select); 2] = [
         ("small call", |peer| peer.small.as_ref()),
         ("read_file of 1 KiB", |peer| peer.read.as_ref()),

@@ -185,7 +185,7 @@ async fn measure(bench: &Arc<Bench>, calls: u32, in_flight: u32) -> Result<Measu
 
 struct Results<'a> {
     tool: &'a str,
-    /// The time until the plugins were loaded.
+    /// The time until the tools were listed.
     start: Duration,
     calls: u32,
     in_flight: u32,
@@ -208,7 +208,7 @@ impl Results<'_> {
             .map(|bytes| format!("\nmemory        at most {} MiB", bytes >> 20));
         format!(
             "{}, {} calls of each kind\n\
-             start         {:.0} ms until the plugins were ready\n\
+             start         {:.0} ms until the tools were listed\n\
              one at a time p50 {:.0} µs, p90 {:.0} µs, p99 {:.0} µs, longest {:.0} µs\n\
              {:<13} {:.0} calls/s{}",
             text::escape_line(self.tool, 80),

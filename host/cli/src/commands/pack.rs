@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
+use toolhost::{HostPaths, sample_environments};
 use toolhost_contract::Manifest;
 use toolhost_hostfiles::read_regular;
 
 use crate::exit::{CliError, Exit, OrExit};
-use crate::terminal::print;
+use crate::load::runtime;
+use crate::terminal::{note, print};
 
 /// Above the limits of a component or a manifest, so that their own checks report these.
 const MAX_INPUT: u64 = 64 << 20;
@@ -29,7 +31,7 @@ pub struct PackArgs {
     pub output: Option<PathBuf>,
 }
 
-pub fn pack(args: &PackArgs) -> Result<Exit, CliError> {
+pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let read = |path: &Path| {
         read_regular(path, MAX_INPUT).with_context(|| format!("read {}", path.display()))
     };
@@ -41,8 +43,16 @@ pub fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let name = Manifest::parse(&file, &manifest)
         .or_exit(Exit::Config)?
         .name;
-    let packed = toolhost_runtime::pack(&args.component, &component, &file, &manifest)
+    let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
+    let tools = runtime(cache, 1)?
+        .packed_tools(&args.component, &component, &sample_environments())
+        .await;
+    let section = tools.as_ref().ok().and_then(Option::as_deref);
+    let packed = toolhost_runtime::pack(&args.component, &component, &file, &manifest, section)
         .or_exit(Exit::NoPlugin)?;
+    if let Err(error) = tools {
+        note(&format!("warning: hosts will refuse this plugin: {error}"));
+    }
     let output = args
         .output
         .clone()

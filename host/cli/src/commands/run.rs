@@ -94,6 +94,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
             host.connect();
             host.wait_for_servers().await;
             host.require_plugins()?;
+            host.compile_in_background();
             let changes = LiveChanges::accept(&host, &args.watch)?;
             Ok::<_, CliError>((host, changes))
         })?;

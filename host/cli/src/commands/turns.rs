@@ -220,6 +220,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     let prompter: Arc<dyn Prompter> = Arc::clone(&lines) as _;
     let host = Arc::new(load(settings, prompter, LoadPurpose::Run).await?);
     host.require_plugins()?;
+    host.compile_in_background();
     let _changes = LiveChanges::accept(&host, &args.watch)?;
     host.note_missing_grants();
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));

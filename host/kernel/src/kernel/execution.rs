@@ -107,6 +107,10 @@ impl Kernel {
         let entry = self.find_tool(run)?;
         self.record_tool(&entry, run).await?;
         Self::check_repetition(&entry, run)?;
+        if let Some(prepared) = entry.backend.prepare() {
+            let prepared = async { prepared.await.map_err(Refusal::from) };
+            run.cancel.unless_cancelled(prepared).await?;
+        }
         Ok(entry)
     }
 

@@ -3,18 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::tests::wrap;
-use crate::{Compiler, Loaded, Runtime, RuntimeSettings};
-
-/// A component that only has hooks.
-fn component() -> Vec<u8> {
-    let wat = r#"(module
-        (memory (export "memory") 1)
-        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (unreachable))
-        (func (export "toolhost:plugin/hooks@0.1.0#pre-tool-use") (param i32) (result i32) (unreachable))
-        (func (export "toolhost:plugin/hooks@0.1.0#post-tool-use") (param i32) (result i32) (unreachable)))"#;
-    wrap("hook", wat)
-}
+use crate::tests::hooks_component;
+use crate::{CodeState, Compiler, Loaded, Runtime, RuntimeSettings};
 
 /// Loads the plugin as another process would.
 async fn load(dir: &Path, date: &str) -> Loaded {
@@ -30,7 +20,7 @@ async fn load(dir: &Path, date: &str) -> Loaded {
 
 fn dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("hook.wasm"), component()).unwrap();
+    fs::write(dir.path().join("hook.wasm"), hooks_component()).unwrap();
     dir
 }
 
@@ -54,9 +44,9 @@ async fn has_code(loaded: &Loaded) -> Result<bool, String> {
 async fn code_is_read_when_it_is_first_used() {
     let dir = dir();
     let first = load(dir.path(), "1").await;
-    assert!(!first.is_from_cache() && first.code.is_linked());
+    assert!(first.code_state() == CodeState::Compiled && first.code.is_linked());
     let known = load(dir.path(), "1").await;
-    assert!(known.is_from_cache() && !known.code.is_linked());
+    assert!(known.code_state() == CodeState::Cached && !known.code.is_linked());
     assert_eq!(known.digest(), first.digest());
     assert_eq!(known.exports(), first.exports());
     assert_eq!(known.imports(), first.imports());
@@ -65,7 +55,7 @@ async fn code_is_read_when_it_is_first_used() {
     assert!(known.code.is_linked());
     // Descriptions can depend on the environment.
     let other = load(dir.path(), "2").await;
-    assert!(other.is_from_cache() && other.code.is_linked());
+    assert!(other.code_state() == CodeState::Cached && other.code.is_linked());
 }
 
 #[tokio::test]
@@ -77,7 +67,7 @@ async fn code_that_the_cache_has_lost_is_compiled_again() {
     assert_eq!(has_code(&known).await, Ok(true));
     // Without code, the description is not used.
     remove(dir.path(), "code");
-    assert!(!load(dir.path(), "1").await.is_from_cache());
+    assert!(load(dir.path(), "1").await.code_state() == CodeState::Compiled);
 }
 
 #[tokio::test]
@@ -87,7 +77,7 @@ async fn a_file_that_was_replaced_is_not_compiled_in_its_place() {
     let known = load(dir.path(), "1").await;
     remove(dir.path(), "code");
     let file = dir.path().join("hook.wasm");
-    let mut other = component();
+    let mut other = hooks_component();
     // An empty custom section named `x`.
     other.extend([0, 2, 1, b'x']);
     fs::write(&file, other).unwrap();
@@ -99,5 +89,5 @@ async fn a_file_that_was_replaced_is_not_compiled_in_its_place() {
             file.display()
         )
     );
-    assert!(!load(dir.path(), "1").await.is_from_cache());
+    assert!(load(dir.path(), "1").await.code_state() == CodeState::Compiled);
 }

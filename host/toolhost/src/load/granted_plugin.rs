@@ -7,7 +7,7 @@ use std::time::Duration;
 use toolhost_contract::{Digest, Limits, Manifest, ToolName};
 use toolhost_hostfiles::create_private_dir_all;
 use toolhost_kernel::PluginInfo;
-use toolhost_runtime::{Loaded, Plugin, PluginGrants, Staging, is_own_folder};
+use toolhost_runtime::{CodeState, Loaded, Plugin, PluginGrants, Staging, is_own_folder};
 use toolhost_vfs::Scope;
 
 use crate::grants::{GrantPlan, ScopeOpener, plan_grants};
@@ -19,8 +19,7 @@ use crate::settings::{AllowedPath, Settings};
 #[derive(Clone)]
 pub struct ServedPlugin {
     pub path: PathBuf,
-    /// Whether the compiled code was in the cache.
-    pub from_cache: bool,
+    pub code_state: CodeState,
     /// How long loading took.
     pub load_time: Duration,
     pub manifest: Manifest,
@@ -103,7 +102,7 @@ pub(super) fn grant(
         .collect();
     let served = ServedPlugin {
         path: loaded.path().to_owned(),
-        from_cache: loaded.is_from_cache(),
+        code_state: loaded.code_state(),
         load_time: Duration::ZERO,
         digest: loaded.digest(),
         size: loaded.size(),

@@ -149,7 +149,7 @@ impl PluginLoader {
         path: &Path,
         wanted: Wanted,
     ) -> Result<Option<PluginChange>, String> {
-        let (_, loaded, took) = load_all(&self.runtime, vec![path.to_owned()], |_| {})
+        let (_, loaded, took) = load_all(&self.runtime, vec![path.to_owned()], false, |_| {})
             .await
             .pop()
             .ok_or("internal error while loading")?;

@@ -1,0 +1,244 @@
+//! Descriptions in the file replace compilation at the start, and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toolhost_contract::manifest::TOOLS_SECTION;
+
+use super::PackedTools;
+use crate::api::v0_1::{VERSION, types};
+use crate::scan::MAX_TOOLS_BYTES;
+use crate::tests::{component, hooks_component};
+use crate::{CodeState, Compiler, LoadError, Loaded, Runtime, RuntimeSettings, pack};
+
+const MANIFEST: &str = "name = \"hooks\"\nversion = \"1.0.0\"\ndescription = \"Hooks\"\n";
+
+struct Setup {
+    dir: tempfile::TempDir,
+    runtime: Runtime,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = RuntimeSettings {
+            cache_dir: Some(dir.path().join("cache")),
+            compiler: Compiler::InProcess,
+            max_concurrent: 1,
+            environment: vec![("date".to_owned(), "2026-11-28".to_owned())],
+        };
+        Self {
+            runtime: Runtime::new(settings).unwrap(),
+            dir,
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("hooks.wasm")
+    }
+
+    fn write(&self, component: &[u8], tools: Option<&[u8]>) {
+        let packed = pack(
+            Path::new("x.wasm"),
+            component,
+            "plugin.toml",
+            MANIFEST,
+            tools,
+        );
+        fs::write(self.file(), packed.unwrap()).unwrap();
+    }
+
+    async fn load(&self) -> Result<Loaded, LoadError> {
+        self.runtime.load_described(&self.file()).await
+    }
+
+    /// The number of components whose code is in the cache.
+    fn compiled(&self) -> usize {
+        let files = fs::read_dir(self.dir.path().join("cache")).unwrap();
+        let names = files.map(|file| file.unwrap().path());
+        names
+            .filter(|path| path.extension().is_some_and(|found| found == "code"))
+            .count()
+    }
+}
+
+fn section(contract: &str) -> Vec<u8> {
+    let tool = types::Descriptor {
+        name: "echo".to_owned(),
+        description: "Return the text.".to_owned(),
+        input_schema: r#"{"type": "object"}"#.to_owned(),
+        annotations: types::Annotations {
+            read_only: None,
+            pure: None,
+            destructive: None,
+            idempotent: None,
+            open_world: None,
+            interactive: None,
+        },
+        aliases: Vec::new(),
+        display_name: None,
+        icon: None,
+        category: None,
+        kind: None,
+        version: None,
+        tags: Vec::new(),
+        output_schema: None,
+        strict: None,
+        concurrency: None,
+        output_markdown: None,
+        can_stream: false,
+        can_background: false,
+        timeout_ms: None,
+        inactivity_timeout_ms: None,
+        max_output_bytes: None,
+        requires: Vec::new(),
+        depends_on: Vec::new(),
+        sinks: Vec::new(),
+        sources: Vec::new(),
+        hooks: Vec::new(),
+        extra: None,
+        examples: Vec::new(),
+    };
+    let tools = PackedTools {
+        contract: contract.into(),
+        tools: vec![tool],
+    };
+    serde_json::to_vec(&tools).unwrap()
+}
+
+/// A component whose `describe` returns no tools.
+fn tools_component() -> Vec<u8> {
+    component("(i32.const 0)", "")
+}
+
+async fn error(setup: &Setup) -> String {
+    setup.load().await.map(drop).unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_described_plugin_is_compiled_ahead_or_by_its_first_call() {
+    for ahead in [true, false] {
+        let setup = Setup::new();
+        setup.write(&tools_component(), Some(&section(VERSION)));
+        let loaded = setup.load().await.unwrap();
+        assert_eq!(loaded.code_state(), CodeState::NotCompiled);
+        assert_eq!(loaded.manifest().version, "1.0.0");
+        assert_eq!(loaded.tools()[0].name.as_str(), "echo");
+        assert_eq!(setup.compiled(), 0);
+        if ahead {
+            loaded.compile().await.unwrap();
+            assert!(!loaded.is_linked());
+        } else {
+            assert!(loaded.code().await.unwrap().tools.is_some());
+        }
+        assert_eq!(setup.compiled(), 1);
+        let again = setup.load().await.unwrap();
+        assert_eq!(again.code_state(), CodeState::Cached);
+        assert!(again.code().await.unwrap().tools.is_some());
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_compiled_before_the_host_starts() {
+    let setup = Setup::new();
+    let no_tools = format!(r#"{{"contract": "{VERSION}", "tools": []}}"#);
+    setup.write(&hooks_component(), Some(no_tools.as_bytes()));
+    let loaded = setup.load().await.unwrap();
+    assert_eq!(loaded.code_state(), CodeState::Compiled);
+    let hooks = hooks_component();
+    let packed = setup.runtime.packed_tools(Path::new("x.wasm"), &hooks, &[]);
+    assert_eq!(packed.await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_section_that_cannot_be_used_is_ignored() {
+    for tools in [section("9.9.9"), b"not JSON".to_vec()] {
+        let setup = Setup::new();
+        setup.write(&tools_component(), Some(&tools));
+        // The host asked the component.
+        let error = error(&setup).await;
+        assert!(error.contains("it has no tools"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_section_that_differs_from_describe_is_an_error_when_both_are_read() {
+    let setup = Setup::new();
+    setup.write(&tools_component(), Some(&section(VERSION)));
+    let error = setup.runtime.load(&setup.file()).await.map(drop);
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("its `toolhost:tools` section differs"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn sections_that_are_too_large_or_repeated_are_errors() {
+    let setup = Setup::new();
+    setup.write(&tools_component(), Some(&vec![b' '; MAX_TOOLS_BYTES + 1]));
+    let too_large = error(&setup).await;
+    assert!(
+        too_large.contains("is larger than 1048576 bytes"),
+        "{too_large}"
+    );
+    setup.write(&tools_component(), Some(&section(VERSION)));
+    let mut twice = fs::read(setup.file()).unwrap();
+    let name = u8::try_from(TOOLS_SECTION.len()).unwrap();
+    twice.extend([0, name + 1, name]);
+    twice.extend(TOOLS_SECTION.as_bytes());
+    fs::write(setup.file(), twice).unwrap();
+    let twice = error(&setup).await;
+    assert!(
+        twice.contains("it has two `toolhost:tools` sections"),
+        "{twice}"
+    );
+}
+
+#[tokio::test]
+async fn a_described_plugin_without_the_contract_is_refused() {
+    let setup = Setup::new();
+    for (wat, expected) in [
+        (
+            "(component (import \"wasi:sockets/tcp@0.3.0\" (instance)))",
+            "wasi:sockets/tcp@0.3.0",
+        ),
+        ("(component)", "does not export"),
+    ] {
+        setup.write(&wat::parse_str(wat).unwrap(), Some(&section(VERSION)));
+        let error = error(&setup).await;
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_compilation_is_remembered() {
+    let setup = Setup::new();
+    let mut broken = tools_component();
+    // `i32.const 0` and the end of the function; 0xff is no instruction.
+    let body = broken
+        .windows(3)
+        .rposition(|bytes| bytes == [0x41, 0, 0x0b]);
+    broken[body.unwrap()] = 0xff;
+    setup.write(&broken, Some(&section(VERSION)));
+    let loaded = setup.load().await.unwrap();
+    let first = loaded.compile().await.unwrap_err();
+    fs::remove_file(setup.file()).unwrap();
+    let second = loaded.code().await.map(drop).unwrap_err();
+    assert_eq!(first.message, second.message);
+}
+
+#[tokio::test]
+async fn a_file_that_changed_after_the_start_does_not_run() {
+    let setup = Setup::new();
+    setup.write(&tools_component(), Some(&section(VERSION)));
+    let loaded = setup.load().await.unwrap();
+    setup.write(&component("(unreachable)", ""), Some(&section(VERSION)));
+    for error in [
+        loaded.compile().await.unwrap_err(),
+        loaded.code().await.map(drop).unwrap_err(),
+    ] {
+        assert!(error.message.contains("changed"), "{}", error.message);
+    }
+    assert_eq!(setup.compiled(), 0);
+}
