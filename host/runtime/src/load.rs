@@ -29,7 +29,7 @@ mod packed_tools;
 mod plugin_file;
 
 pub use plugin_file::read_manifest;
-use plugin_file::{digest, manifest, read};
+use plugin_file::{digest, manifest, outline, read};
 
 /// WASI 0.2 packages that every plugin may import. HTTP refuses all requests without the capability `net`. Sockets
 /// refuse all addresses; they are linked because some language runtimes import them.

@@ -17,6 +17,7 @@ use toolhost_store::CallFilter;
 use super::client::Client;
 use super::growth_chart::{Chart, Series};
 use super::over_mcp::copies;
+use super::peers::compile;
 use super::pipeline::{self, TOOL};
 use super::{Row, argument, host, median, row};
 
@@ -74,6 +75,8 @@ fn plugins() -> anyhow::Result<(Chart, Chart)> {
             anyhow::Ok((median(times) / 1e3, resident))
         };
         cold.push((number, start(1)?.0));
+        let mut run = host(&["run", "--plugins", &dir, "--on-duplicate", "qualify"]);
+        compile(run.env("TOOLHOST_CACHE_DIR", cache.path()))?;
         let (time, resident) = start(5)?;
         warm.push((number, time));
         memory.push((number, resident));

@@ -155,6 +155,7 @@ struct Rounds {
 
 /// Starts of each server: the time to its first response and to the list of its tools.
 fn starts(rows: &mut Vec<Row>, peers: &[Peer]) -> anyhow::Result<()> {
+    compile(&shipped(&root()))?;
     let mut warm: Vec<_> = peers.iter().map(|_| (Vec::new(), Vec::new())).collect();
     let mut memory = vec![Vec::new(); peers.len()];
     for round in 0..=2 * ROUNDS {
@@ -202,6 +203,7 @@ fn many_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             command
         };
         cold.push(start(command())?.1);
+        compile(&command())?;
         let (_, tools, client) = start(command())?;
         warm.push(tools);
         memory.push(client.memory()?);
@@ -224,6 +226,17 @@ fn many_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         memory,
         "MiB",
     );
+    Ok(())
+}
+
+/// Compiles the plugins of a `host run`, because one that is killed after its list has not compiled all.
+pub fn compile(run: &Command) -> anyhow::Result<()> {
+    let mut host = Command::new(run.get_program());
+    let variables = run.get_envs();
+    host.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    let output = host.arg("plugins").args(run.get_args().skip(1)).output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{stderr}");
     Ok(())
 }
 

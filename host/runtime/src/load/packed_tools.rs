@@ -3,7 +3,6 @@
 //! They are claims of the plugin, like those that it returns: the host checks them in the same way and enforces them.
 
 use std::borrow::Cow;
-use std::io::Cursor;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -13,12 +12,12 @@ use toolhost_contract::manifest::TOOLS_SECTION;
 
 use super::{
     CodeState, Description, Loaded, Runtime, check_contract, check_exports, check_import, describe,
-    described_tools, has_hooks, manifest, read,
+    described_tools, has_hooks, manifest, outline,
 };
+use crate::LoadError;
 use crate::api::v0_1::{VERSION, types};
 use crate::compile_cache::EntryKind;
 use crate::scan::MAX_TOOLS_BYTES;
-use crate::{LoadError, scan};
 
 #[derive(Serialize, Deserialize)]
 struct PackedTools<'a> {
@@ -89,9 +88,8 @@ impl Runtime {
 
     /// A component whose file describes its tools. `None` if it does not, or not for this version of the contract.
     pub(super) fn packed(&self, path: &Path) -> Result<Option<Loaded>, LoadError> {
-        // From one buffer, so that the digest is that of the descriptions.
-        let bytes = read(path)?;
-        let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
+        // In one pass, so that the digest is that of the descriptions.
+        let (outline, digest, size) = outline(path)?;
         let Some(packed) = outline.tools.as_deref().and_then(parse) else {
             return Ok(None);
         };
@@ -103,7 +101,6 @@ impl Runtime {
         if has_hooks(&exports) {
             return Ok(None);
         }
-        let digest = Digest(Sha256::digest(&bytes).into());
         let cache = self.0.cache.as_ref();
         let code = if cache.is_some_and(|cache| cache.renew(EntryKind::Code, digest)) {
             CodeState::Cached
@@ -114,7 +111,7 @@ impl Runtime {
         let description = Description {
             host_version: Cow::Borrowed(""),
             environment: Cow::Borrowed(&[]),
-            size: bytes.len() as u64,
+            size,
             manifest: None,
             imports,
             exports,

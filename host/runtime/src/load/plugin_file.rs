@@ -1,11 +1,12 @@
 //! Reads plugin files: their bytes, digest and manifest, within the limit of their size.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{Digest, Manifest, PluginName};
 
+use crate::scan::Outline;
 use crate::{LoadError, scan};
 
 /// Reads the manifest of a component without compiling or running it.
@@ -50,6 +51,67 @@ pub fn digest(path: &Path) -> Result<Digest, LoadError> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(read_error(path, error)),
         }
+    }
+}
+
+/// Reads the top-level sections, and hashes the file in the same pass without keeping it in memory.
+pub fn outline(path: &Path) -> Result<(Outline, Digest, u64), LoadError> {
+    let mut file = HashedFile {
+        file: open(path)?,
+        hasher: Sha256::new(),
+        position: 0,
+    };
+    let outline = scan::outline(path, &mut file)?;
+    file.read_to(scan::MAX_SIZE)
+        .map_err(|source| read_error(path, source))?;
+    let digest = Digest(file.hasher.finalize().into());
+    Ok((outline, digest, file.position))
+}
+
+/// A file that is read once from its start to its end.
+struct HashedFile {
+    file: std::fs::File,
+    hasher: Sha256,
+    position: u64,
+}
+
+impl HashedFile {
+    /// Reads up to this position, or to the end of the file.
+    fn read_to(&mut self, end: u64) -> io::Result<()> {
+        let mut buffer = vec![0; 256 << 10];
+        while self.position < end {
+            let rest = usize::try_from(end - self.position).unwrap_or(usize::MAX);
+            let rest = rest.min(buffer.len());
+            match self.read(&mut buffer[..rest]) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for HashedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for HashedFile {
+    /// Moves forward only. The end is returned without moving.
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match to {
+            SeekFrom::End(0) => return Ok(self.file.metadata()?.len()),
+            SeekFrom::Start(to) if to >= self.position => self.read_to(to)?,
+            SeekFrom::Current(0) => {}
+            _ => return Err(ErrorKind::Unsupported.into()),
+        }
+        Ok(self.position)
     }
 }
 
