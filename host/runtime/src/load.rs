@@ -7,14 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sha2::{Digest as _, Sha256};
-use toolhost_contract::{
-    CallError, Concurrency, Descriptor, Digest, Limits, Manifest, ToolHook, text,
-};
+use toolhost_contract::{CallError, Concurrency, Descriptor, Digest, Limits, Manifest, text};
 use wasmtime::Engine;
-use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker};
 
-use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services, types};
+use crate::api::v0_1::{self, PluginPre, types};
 use crate::compile::Compiler;
 use crate::compile_cache::{CompileCache, EntryKind};
 use crate::export::{Bindings, EXTRA_INSTANCES, Export, ReadyInstances};
@@ -25,23 +22,13 @@ use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
 
+mod contract_check;
 mod packed_tools;
 mod plugin_file;
 
+use contract_check::{check_contract, described_tools, exported, has_hooks, link_error};
 pub use plugin_file::read_manifest;
-use plugin_file::{digest, manifest, outline, read};
-
-/// WASI 0.2 packages that every plugin may import. HTTP refuses all requests without the capability `net`. Sockets
-/// refuse all addresses; they are linked because some language runtimes import them.
-const WASI_PACKAGES: [&str; 7] = [
-    "wasi:cli",
-    "wasi:clocks",
-    "wasi:filesystem",
-    "wasi:http",
-    "wasi:io",
-    "wasi:random",
-    "wasi:sockets",
-];
+use plugin_file::{manifest, read, read_outline};
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.
 const MAX_COMPILERS: usize = 2;
@@ -123,26 +110,23 @@ impl Runtime {
         (&self.0.engine, &self.0.linker)
     }
 
+    /// Loads a component and gets its tool descriptions. The component runs only without grants until this returns.
+    pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
+        self.load_with(path, false).await
+    }
+
     /// Like [`Runtime::load`], but does not compile a component whose file describes its tools: its code is compiled by
     /// [`Plugin::compile`] or the first call. Without a cache, it is compiled now.
     pub async fn load_described(&self, path: &Path) -> Result<Loaded, LoadError> {
-        if self.0.cache.is_none() {
-            return self.load(path).await;
-        }
-        let (runtime, file) = (self.clone(), path.to_owned());
-        let packed = tokio::task::spawn_blocking(move || runtime.packed(&file)).await;
-        if let Some(loaded) = packed.ok().transpose()?.flatten() {
-            return Ok(loaded);
-        }
-        self.load(path).await
+        self.load_with(path, true).await
     }
 
-    /// Loads a component and gets its tool descriptions. The component runs only without grants until this returns.
-    pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
+    async fn load_with(&self, path: &Path, defers_compilation: bool) -> Result<Loaded, LoadError> {
         let environment = self.environment();
         // Hashing takes a while, and the threads of the executor also answer clients.
         let (runtime, file, known) = (self.clone(), path.to_owned(), Arc::clone(&environment));
-        let known = tokio::task::spawn_blocking(move || runtime.known(&file, &known)).await;
+        let known = move || runtime.known(&file, &known, defers_compilation);
+        let known = tokio::task::spawn_blocking(known).await;
         if let Some(loaded) = known.ok().transpose()?.flatten() {
             return Ok(loaded);
         }
@@ -183,12 +167,22 @@ impl Runtime {
         Ok(loaded)
     }
 
-    /// A component that the cache describes. Its code is not read yet.
-    fn known(&self, path: &Path, environment: &Environment) -> Result<Option<Loaded>, LoadError> {
+    /// A component that its file or the cache describes. Its code is not read yet.
+    fn known(
+        &self,
+        path: &Path,
+        environment: &Environment,
+        defers_compilation: bool,
+    ) -> Result<Option<Loaded>, LoadError> {
         let Some(cache) = &self.0.cache else {
             return Ok(None);
         };
-        let digest = digest(path)?;
+        let file = read_outline(path)?;
+        let digest = file.digest;
+        let has_code = cache.renew(EntryKind::Code, digest);
+        if defers_compilation && let Some(loaded) = self.packed(path, &file, has_code)? {
+            return Ok(Some(loaded));
+        }
         let Some(json) = cache.get(EntryKind::Description, digest) else {
             return Ok(None);
         };
@@ -197,7 +191,7 @@ impl Runtime {
         };
         let is_current = description.host_version == env!("CARGO_PKG_VERSION")
             && *description.environment == **environment
-            && cache.renew(EntryKind::Code, digest);
+            && has_code;
         if !is_current {
             return Ok(None);
         }
@@ -480,156 +474,6 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async::<State>(&mut linker)?;
     v0_1::add_to_linker(&mut linker)?;
     Ok(linker)
-}
-
-/// Checks imports and exports, for clearer errors than the linker's.
-fn check_contract(
-    path: &Path,
-    engine: &Engine,
-    component: &Component,
-) -> Result<(Vec<String>, Vec<String>), LoadError> {
-    let refuse = |reason| Err(contract_error(path, reason));
-    let kind = component.component_type();
-    let mut imports = Vec::new();
-    for (name, item) in kind.imports(engine) {
-        let (interface, shown) = check_import(path, name)?;
-        if interface.starts_with("toolhost:plugin/")
-            && let ComponentItem::ComponentInstance(instance) = item.ty
-        {
-            for (function, item) in instance.exports(engine) {
-                let known = !matches!(item.ty, ComponentItem::ComponentFunc(_))
-                    || (interface == "toolhost:plugin/host" && HOST_FUNCTIONS.contains(&function))
-                    || services::FUNCTIONS.iter().any(|(name, functions)| {
-                        interface.strip_prefix("toolhost:plugin/") == Some(*name)
-                            && functions.contains(&function)
-                    });
-                if !known {
-                    return refuse(format!(
-                        "built for a newer revision of tool-api {VERSION} than this host's; missing import `{shown}` function `{}`",
-                        text::escape_line(function, 80)
-                    ));
-                }
-            }
-        }
-        imports.push(shown);
-    }
-    let exports = kind.exports(engine).map(|(name, _)| name);
-    Ok((imports, check_exports(path, exports)?))
-}
-
-fn contract_error(path: &Path, reason: String) -> LoadError {
-    LoadError::Contract {
-        path: path.to_owned(),
-        reason,
-    }
-}
-
-/// Checks that the host has an interface with this name. Returns the name without its version, and as it is shown.
-fn check_import<'a>(path: &Path, name: &'a str) -> Result<(&'a str, String), LoadError> {
-    let refuse = |reason| Err(contract_error(path, reason));
-    let (interface, version) = name.split_once('@').unwrap_or((name, ""));
-    let package = interface.split('/').next().unwrap_or(interface);
-    let shown = text::escape_line(name, 120);
-    if package == "toolhost:plugin" {
-        if version != VERSION {
-            return refuse(format!(
-                "built for tool-api {}, host has {VERSION}; missing import `{shown}`; rebuild it with an SDK for {VERSION}",
-                text::escape_line(version, 20)
-            ));
-        }
-    } else if !(WASI_PACKAGES.contains(&package) && version.starts_with("0.2.")) {
-        return refuse(format!(
-            "it imports `{shown}`, which this host does not provide; available are toolhost:plugin@{VERSION} and {} of WASI 0.2",
-            WASI_PACKAGES
-                .map(|package| package.trim_start_matches("wasi:"))
-                .join(", ")
-        ));
-    }
-    Ok((interface, shown))
-}
-
-/// Checks that the component exports tools or hooks. Returns the names as they are shown.
-fn check_exports<'a>(
-    path: &Path,
-    exports: impl Iterator<Item = &'a str>,
-) -> Result<Vec<String>, LoadError> {
-    let refuse = |reason| Err(contract_error(path, reason));
-    let exports: Vec<String> = exports.map(|name| text::escape_line(name, 120)).collect();
-    let wanted = exported("tool");
-    if !exports.contains(&wanted) && !exports.contains(&exported("hooks")) {
-        return match exports.iter().find_map(|name| {
-            name.strip_prefix("toolhost:plugin/tool@")
-                .or_else(|| name.strip_prefix("toolhost:plugin/hooks@"))
-        }) {
-            Some(version) => refuse(format!(
-                "built for tool-api {version}, host has {VERSION}; rebuild it with an SDK for {VERSION}"
-            )),
-            None => refuse(format!(
-                "it does not export `{wanted}`, so it is not a plugin for this host; its exports are: {}",
-                if exports.is_empty() {
-                    "none".to_owned()
-                } else {
-                    exports.join(", ")
-                }
-            )),
-        };
-    }
-    Ok(exports)
-}
-
-/// Checks the descriptions of the tools.
-fn described_tools(
-    path: &Path,
-    tools: Vec<types::Descriptor>,
-    version: &str,
-    exports: &[String],
-) -> Result<Vec<Descriptor>, LoadError> {
-    if !exports.contains(&exported("tool")) {
-        return Ok(Vec::new());
-    }
-    let tools = v0_1::descriptors(tools, version).map_err(|reason| LoadError::Describe {
-        path: path.to_owned(),
-        reason,
-    })?;
-    check_hooks(path, &tools, exports)?;
-    Ok(tools)
-}
-
-fn has_hooks(exports: &[String]) -> bool {
-    exports.contains(&exported("hooks"))
-}
-
-/// Checks that the component exports the functions that its tools list.
-fn check_hooks(path: &Path, tools: &[Descriptor], exports: &[String]) -> Result<(), LoadError> {
-    for tool in tools {
-        let missing = |hook: &ToolHook| !exports.contains(&exported(hook.interface()));
-        if let Some(hook) = tool.hooks.iter().find(missing) {
-            return Err(LoadError::Describe {
-                path: path.to_owned(),
-                reason: format!(
-                    "tool `{}` lists the hook `{}`, but the component does not export `{}`",
-                    tool.name,
-                    hook.as_str(),
-                    exported(hook.interface())
-                ),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Name under which a component exports one of our interfaces.
-fn exported(interface: &str) -> String {
-    format!("toolhost:plugin/{interface}@{VERSION}")
-}
-
-fn link_error(path: &Path, error: &wasmtime::Error) -> LoadError {
-    let text = format!("{error:#}");
-    let reason = format!(
-        "it is not compatible with tool-api {VERSION}: {}",
-        text::escape_line(text.lines().next().unwrap_or_default(), 300)
-    );
-    contract_error(path, reason)
 }
 
 /// Omits recommendations, which are meant for callers of a tool.

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::argument;
 use super::client::Client;
-use super::peers::shipped;
-use super::{Row, percentile, row};
+use super::{Row, percentile, row, shipped};
 
 const IN_FLIGHT: usize = 16;
 const WINDOW: Duration = Duration::from_mins(1);
@@ -27,9 +26,6 @@ struct Window {
 type Select = fn(&Window) -> f64;
 
 pub fn full_load(rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    if !std::env::args().any(|argument| argument == "load") {
-        return Ok(());
-    }
     let minutes = argument("--minutes", 30)?;
     let workspace = target().join("bench-load");
     fs::create_dir_all(&workspace)?;

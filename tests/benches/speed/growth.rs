@@ -19,12 +19,9 @@ use super::growth_chart::{Chart, Series};
 use super::over_mcp::copies;
 use super::peers::compile;
 use super::pipeline::{self, TOOL};
-use super::{Row, argument, host, median, row};
+use super::{Row, argument, host, median, row, shipped};
 
 pub fn growth(rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    if !std::env::args().any(|argument| argument == "growth") {
-        return Ok(());
-    }
     let records = argument("--records", 1_000_000)?;
     let files_limit = argument("--files", 1_000_000)?;
     let (starts, memory) = plugins()?;
@@ -176,17 +173,9 @@ fn files(limit: u32) -> anyhow::Result<Chart> {
     for number in decades(10, limit) {
         let tree = target().join(format!("bench-tree-{number}"));
         plant(&tree, number)?;
-        let plugins = root().join("plugins");
-        let args = [
-            "run",
-            "--plugins",
-            &plugins.to_string_lossy(),
-            "--allow-path",
-            &tree.to_string_lossy(),
-            "--timeout",
-            "10m",
-        ];
-        let mut client = Client::start(host(&args))?;
+        let mut command = shipped(&tree);
+        command.args(["--timeout", "10m"]);
+        let mut client = Client::start(command)?;
         let mut time = |tool: &str, input| {
             let params = json!({"name": tool, "arguments": input});
             let mut times = Vec::new();

@@ -2,8 +2,7 @@
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Compare the
 //! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. Arguments
-//! select groups by the names in `main`. `peers` runs only with `--peers`, which installs the programs to compare with;
-//! `growth` and `load` run only if they are named.
+//! select groups by the names in [`GROUPS`]. `--peers` installs the programs to compare with and adds the group `peers`.
 
 mod checkout;
 mod client;
@@ -21,7 +20,7 @@ mod pipeline;
 mod previews;
 mod search;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -33,27 +32,16 @@ use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
-    let groups: [(&str, Group); 13] = [
-        ("in-process", in_process::in_process),
-        ("pipeline", pipeline::pipeline),
-        ("previews", previews::previews),
-        ("files", files::files),
-        ("stdio", over_mcp::over_stdio),
-        ("large", over_mcp::large_file),
-        ("http", over_http::over_http),
-        ("start", over_mcp::twenty_plugins),
-        ("list", over_mcp::many_tools),
-        ("search", search::search),
-        ("peers", peers::peers),
-        ("growth", growth::growth),
-        ("load", full_load::full_load),
-    ];
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let some = groups
-        .iter()
-        .any(|(name, _)| wanted.iter().any(|argument| argument == name));
-    for (name, group) in groups {
-        if !some || wanted.iter().any(|argument| argument == name) {
+    let is_wanted = |name: &str| wanted.iter().any(|argument| argument == name);
+    let some = GROUPS.iter().any(|(name, _, _)| is_wanted(name));
+    for (name, runs_by_default, group) in GROUPS {
+        let runs = if some {
+            is_wanted(name)
+        } else {
+            runs_by_default || name == "peers" && is_wanted("--peers")
+        };
+        if runs {
             group(&mut rows)?;
         }
     }
@@ -70,6 +58,23 @@ fn main() -> anyhow::Result<()> {
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Group = fn(&mut Vec<Row>) -> anyhow::Result<()>;
+
+/// The names of the groups, and whether they run if no group is named.
+const GROUPS: [(&str, bool, Group); 13] = [
+    ("in-process", true, in_process::in_process),
+    ("pipeline", true, pipeline::pipeline),
+    ("previews", true, previews::previews),
+    ("files", true, files::files),
+    ("stdio", true, over_mcp::over_stdio),
+    ("large", true, over_mcp::large_file),
+    ("http", true, over_http::over_http),
+    ("start", true, over_mcp::twenty_plugins),
+    ("list", true, over_mcp::many_tools),
+    ("search", true, search::search),
+    ("peers", false, peers::peers),
+    ("growth", false, growth::growth),
+    ("load", false, full_load::full_load),
+];
 
 /// A row of the table. The target is text, because targets differ in kind.
 struct Row {
@@ -179,6 +184,18 @@ fn runtime() -> anyhow::Result<Runtime> {
         max_concurrent: 8,
         environment: Vec::new(),
     })?)
+}
+
+/// The host with the plugins that ship.
+fn shipped(workspace: &Path) -> Command {
+    let plugins = root().join("plugins");
+    host(&[
+        "run",
+        "--plugins",
+        &plugins.to_string_lossy(),
+        "--allow-path",
+        &workspace.to_string_lossy(),
+    ])
 }
 
 /// The integer after a flag.

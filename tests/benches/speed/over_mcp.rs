@@ -11,22 +11,15 @@ use serde_json::json;
 use super::client::Client;
 use super::peers::compile;
 use super::pipeline::FULL_PIPELINE;
-use super::{Row, host, median, noop, row};
+use super::{Row, host, median, noop, row, shipped};
 
 pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     const CALLS: usize = 2_000;
     let workspace = target().join("bench-workspace");
     fs::create_dir_all(&workspace)?;
     fs::write(workspace.join("kib.txt"), "0123456789abcde\n".repeat(64))?;
-    let plugins = root().join("plugins");
     let mut noop = Client::start(noop(&[]))?;
-    let mut ours = Client::start(host(&[
-        "run",
-        "--plugins",
-        &plugins.to_string_lossy(),
-        "--allow-path",
-        &workspace.to_string_lossy(),
-    ]))?;
+    let mut ours = Client::start(shipped(&workspace))?;
     let (mut floor, mut call) = (Vec::new(), Vec::new());
     // Rounds alternate, so that machine load affects both.
     for _ in 0..5 {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::over_mcp::copies;
-use super::{Row, host, noop, percentile, spread_row};
+use super::{Row, host, noop, percentile, shipped, spread_row};
 
 const ROUNDS: usize = 3;
 const CALLS: usize = 700;
@@ -36,9 +36,6 @@ struct Peer {
 type Select = fn(&Peer) -> Option<&(&'static str, Value)>;
 
 pub fn peers(rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    if !std::env::args().any(|argument| argument == "--peers") {
-        return Ok(());
-    }
     let workspace = target().join("bench-peers");
     fs::create_dir_all(&workspace)?;
     fs::write(workspace.join("kib.txt"), "0123456789abcde\n".repeat(64))?;
@@ -98,18 +95,6 @@ fn servers(workspace: &Path) -> Vec<Peer> {
         });
     }
     peers
-}
-
-/// The host with the plugins that ship.
-pub fn shipped(workspace: &Path) -> Command {
-    let plugins = root().join("plugins");
-    host(&[
-        "run",
-        "--plugins",
-        &plugins.to_string_lossy(),
-        "--allow-path",
-        &workspace.to_string_lossy(),
-    ])
 }
 
 fn calls(rows: &mut Vec<Row>, peers: &[Peer], busy: bool) -> anyhow::Result<()> {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use e2e::{root, target};
+use e2e::target;
 use serde_json::{Value, json};
 
 use super::checkout::{NEEDLE, checkout};
 use super::client::Client;
-use super::{Row, host, median, row};
+use super::{Row, median, row, shipped};
 
 const ROUNDS: usize = 7;
 
@@ -39,15 +39,7 @@ pub fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "",
         None,
     );
-    let plugins = root().join("plugins");
-    let args = [
-        "run",
-        "--plugins",
-        &plugins.to_string_lossy(),
-        "--allow-path",
-        &tree.to_string_lossy(),
-    ];
-    let mut client = Client::start(host(&args))?;
+    let mut client = Client::start(shipped(&tree))?;
     for task in tasks() {
         let program = program(task.program);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::{CallId, Effect, NoSink, Principal, SessionKey, text};
 use toolhost_kernel::{CallRequest, Kernel, NoPrompter};
@@ -161,14 +160,13 @@ async fn measure(bench: &Arc<Bench>, calls: u32, in_flight: u32) -> Result<Measu
         times.push(start.elapsed());
     }
     times.sort();
-    let remaining = Arc::new(Semaphore::new(calls as usize));
+    let started = Arc::new(AtomicU32::default());
     let mut workers = JoinSet::new();
     let start = Instant::now();
     for _ in 0..in_flight {
-        let (bench, remaining) = (Arc::clone(bench), Arc::clone(&remaining));
+        let (bench, started) = (Arc::clone(bench), Arc::clone(&started));
         workers.spawn(async move {
-            while let Ok(permit) = remaining.try_acquire() {
-                permit.forget();
+            while started.fetch_add(1, Ordering::Relaxed) < calls {
                 bench.call().await?;
             }
             Ok::<_, CliError>(())

@@ -7,7 +7,7 @@ use crate::state::State;
 
 mod descriptors;
 #[cfg(test)]
-mod fuzz;
+pub mod fuzz;
 pub mod hooks;
 mod outcomes;
 pub mod preview;

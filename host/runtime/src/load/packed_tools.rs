@@ -10,13 +10,13 @@ use sha2::{Digest as _, Sha256};
 use toolhost_contract::Digest;
 use toolhost_contract::manifest::TOOLS_SECTION;
 
-use super::{
-    CodeState, Description, Loaded, Runtime, check_contract, check_exports, check_import, describe,
-    described_tools, has_hooks, manifest, outline,
+use super::contract_check::{
+    check_contract, check_exports, check_import, described_tools, has_hooks,
 };
+use super::plugin_file::{OutlinedFile, manifest};
+use super::{CodeState, Description, Loaded, Runtime, describe};
 use crate::LoadError;
 use crate::api::v0_1::{VERSION, types};
-use crate::compile_cache::EntryKind;
 use crate::scan::MAX_TOOLS_BYTES;
 
 #[derive(Serialize, Deserialize)]
@@ -87,9 +87,13 @@ impl Runtime {
     }
 
     /// A component whose file describes its tools. `None` if it does not, or not for this version of the contract.
-    pub(super) fn packed(&self, path: &Path) -> Result<Option<Loaded>, LoadError> {
-        // In one pass, so that the digest is that of the descriptions.
-        let (outline, digest, size) = outline(path)?;
+    pub(super) fn packed(
+        &self,
+        path: &Path,
+        file: &OutlinedFile,
+        has_code: bool,
+    ) -> Result<Option<Loaded>, LoadError> {
+        let outline = &file.outline;
         let Some(packed) = outline.tools.as_deref().and_then(parse) else {
             return Ok(None);
         };
@@ -101,8 +105,7 @@ impl Runtime {
         if has_hooks(&exports) {
             return Ok(None);
         }
-        let cache = self.0.cache.as_ref();
-        let code = if cache.is_some_and(|cache| cache.renew(EntryKind::Code, digest)) {
+        let code = if has_code {
             CodeState::Cached
         } else {
             CodeState::NotCompiled
@@ -111,13 +114,13 @@ impl Runtime {
         let description = Description {
             host_version: Cow::Borrowed(""),
             environment: Cow::Borrowed(&[]),
-            size,
+            size: file.size,
             manifest: None,
             imports,
             exports,
             tools: packed.tools,
         };
-        self.loaded(path, digest, manifest, description, code, None)
+        self.loaded(path, file.digest, manifest, description, code, None)
             .map(Some)
     }
 }

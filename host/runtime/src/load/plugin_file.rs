@@ -39,23 +39,17 @@ pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     Ok(bytes)
 }
 
-/// Hashes the file without keeping it in memory.
-pub fn digest(path: &Path) -> Result<Digest, LoadError> {
-    let mut file = open(path)?.take(scan::MAX_SIZE);
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(Digest(hasher.finalize().into())),
-            Ok(count) => hasher.update(&buffer[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(read_error(path, error)),
-        }
-    }
+/// A plugin file whose top-level sections were read.
+pub struct OutlinedFile {
+    pub outline: Outline,
+    pub digest: Digest,
+    /// In bytes.
+    pub size: u64,
 }
 
-/// Reads the top-level sections, and hashes the file in the same pass without keeping it in memory.
-pub fn outline(path: &Path) -> Result<(Outline, Digest, u64), LoadError> {
+/// Reads the top-level sections, and hashes the file in the same pass without keeping it in memory. So the digest is that
+/// of these sections.
+pub fn read_outline(path: &Path) -> Result<OutlinedFile, LoadError> {
     let mut file = HashedFile {
         file: open(path)?,
         hasher: Sha256::new(),
@@ -64,8 +58,11 @@ pub fn outline(path: &Path) -> Result<(Outline, Digest, u64), LoadError> {
     let outline = scan::outline(path, &mut file)?;
     file.read_to(scan::MAX_SIZE)
         .map_err(|source| read_error(path, source))?;
-    let digest = Digest(file.hasher.finalize().into());
-    Ok((outline, digest, file.position))
+    Ok(OutlinedFile {
+        outline,
+        digest: Digest(file.hasher.finalize().into()),
+        size: file.position,
+    })
 }
 
 /// A file that is read once from its start to its end.

@@ -71,6 +71,11 @@ const FRAGMENTS: &[&str] = &[
     "é",
 ];
 
+/// Returns a descriptor of lines `name=value`.
+pub fn described(text: &str) -> types::Descriptor {
+    Members::of(text).descriptor()
+}
+
 /// Members with their values, in input order.
 struct Members<'a>(Vec<(&'a str, &'a str)>);
 

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use toolhost_contract::manifest::TOOLS_SECTION;
 
 use super::PackedTools;
-use crate::api::v0_1::{VERSION, types};
+use crate::api::v0_1::VERSION;
+use crate::api::v0_1::fuzz::described;
 use crate::scan::MAX_TOOLS_BYTES;
 use crate::tests::{component, hooks_component};
 use crate::{CodeState, Compiler, LoadError, Loaded, Runtime, RuntimeSettings, pack};
 
-const MANIFEST: &str = "name = \"hooks\"\nversion = \"1.0.0\"\ndescription = \"Hooks\"\n";
+const MANIFEST: &str = "name = \"echo\"\nversion = \"1.0.0\"\ndescription = \"Echoes\"\n";
 
 struct Setup {
     dir: tempfile::TempDir,
@@ -34,7 +35,7 @@ impl Setup {
     }
 
     fn file(&self) -> PathBuf {
-        self.dir.path().join("hooks.wasm")
+        self.dir.path().join("plugin.wasm")
     }
 
     fn write(&self, component: &[u8], tools: Option<&[u8]>) {
@@ -63,42 +64,7 @@ impl Setup {
 }
 
 fn section(contract: &str) -> Vec<u8> {
-    let tool = types::Descriptor {
-        name: "echo".to_owned(),
-        description: "Return the text.".to_owned(),
-        input_schema: r#"{"type": "object"}"#.to_owned(),
-        annotations: types::Annotations {
-            read_only: None,
-            pure: None,
-            destructive: None,
-            idempotent: None,
-            open_world: None,
-            interactive: None,
-        },
-        aliases: Vec::new(),
-        display_name: None,
-        icon: None,
-        category: None,
-        kind: None,
-        version: None,
-        tags: Vec::new(),
-        output_schema: None,
-        strict: None,
-        concurrency: None,
-        output_markdown: None,
-        can_stream: false,
-        can_background: false,
-        timeout_ms: None,
-        inactivity_timeout_ms: None,
-        max_output_bytes: None,
-        requires: Vec::new(),
-        depends_on: Vec::new(),
-        sinks: Vec::new(),
-        sources: Vec::new(),
-        hooks: Vec::new(),
-        extra: None,
-        examples: Vec::new(),
-    };
+    let tool = described("name=echo\ndescription=Return the text.\ninput={\"type\": \"object\"}");
     let tools = PackedTools {
         contract: contract.into(),
         tools: vec![tool],
