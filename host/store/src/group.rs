@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 
 use crate::chain::{self, Head};
+use crate::shapes::ShapeIds;
+use crate::writer::Pace;
 use crate::{
     BatchRow, CallRow, ChainSubject, EventRow, SessionRow, TransitionRow, Write, segments, shapes,
     steps, subject,
@@ -21,6 +24,7 @@ pub struct Group<'a> {
     /// `None` if not yet read, or already stored.
     head: Option<Head>,
     text: Vec<u8>,
+    pace: Pace<'a>,
 }
 
 /// The latest row of a call within a group. A short call is created, runs and ends in one group, so only its last
@@ -31,7 +35,7 @@ struct PendingCall<'a> {
 }
 
 impl<'a> Group<'a> {
-    pub fn new(connection: &'a Connection, owner: &'a str) -> Self {
+    pub fn new(connection: &'a Connection, owner: &'a str, pace: Pace<'a>) -> Self {
         Self {
             connection,
             owner,
@@ -39,10 +43,12 @@ impl<'a> Group<'a> {
             indexes: HashMap::new(),
             head: None,
             text: Vec::new(),
+            pace,
         }
     }
 
     pub fn write(&mut self, write: &'a Write) -> rusqlite::Result<()> {
+        self.pace.pause();
         match write {
             Write::Call { row, transitions } => {
                 if let Some(&index) = self.indexes.get(row.id.as_str()) {
@@ -68,9 +74,11 @@ impl<'a> Group<'a> {
     /// Writes the pending call rows and the chain head, so that queries see them.
     pub fn flush(&mut self) -> rusqlite::Result<()> {
         self.indexes.clear();
+        let mut shapes = ShapeIds::default();
         for latest in std::mem::take(&mut self.calls) {
-            let written = self.call(latest.row)?;
-            self.append(latest.row, &latest.steps, written)?;
+            let digest = self.call(&mut shapes, latest.row)?;
+            self.append(&mut shapes, latest.row, &latest.steps, digest)?;
+            self.pace.pause();
         }
         match self.head.take() {
             Some(head) => chain::set_head(self.connection, head),
@@ -90,17 +98,20 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Writes the row; returns whether it was inserted or updated.
-    fn call(&mut self, row: &CallRow) -> rusqlite::Result<bool> {
-        let (shape, own) = match shapes::split(row) {
-            Some((shape, own)) => (shapes::id(self.connection, &shape)?, Some(own)),
-            None => (None, None),
+    /// Writes the row. Returns its digest, or `None` if it was neither inserted nor updated.
+    fn call(&mut self, shapes: &mut ShapeIds, row: &CallRow) -> rusqlite::Result<Option<[u8; 32]>> {
+        let split = shapes::split(row);
+        let shape = match &split {
+            Some((shape, _)) => shapes.id(self.connection, shape)?,
+            None => None,
         };
-        let record = match &own {
-            Some(own) if shape.is_some() => own.as_str(),
-            _ => json(&mut self.text, &row.record),
+        let (shape_text, record) = match &split {
+            Some((text, own)) if shape.is_some() => (Some(text.as_str()), own.as_str()),
+            _ => (None, json(&mut self.text, &row.record)),
         };
-        let written = self.connection.prepare_cached(
+        // Only unfinished calls are looked up by owner.
+        let owner = if row.finished { "" } else { self.owner };
+        let seq: Option<i64> = self.connection.prepare_cached(
             "INSERT INTO calls (id, session, batch, parent, tool, plugin, state, finished, deferred, effectful,
                                 created_ms, updated_ms, owner, record, shape)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
@@ -108,9 +119,10 @@ impl<'a> Group<'a> {
                 session = ?2, batch = ?3, parent = ?4, tool = ?5, plugin = ?6, state = ?7, finished = ?8,
                 deferred = ?9, effectful = ?10, updated_ms = ?12, owner = ?13, record = ?14, shape = ?15
              -- A later call with the same id must not write over the record of the first.
-             WHERE finished = 0 AND created_ms = ?11 AND session = ?2",
+             WHERE finished = 0 AND created_ms = ?11 AND session = ?2
+             RETURNING seq",
         )?
-        .execute(params![
+        .query_row(params![
             row.id,
             row.session,
             row.batch,
@@ -123,38 +135,36 @@ impl<'a> Group<'a> {
             row.effectful,
             row.created_ms,
             row.updated_ms,
-            // Only unfinished calls are looked up by owner.
-            if row.finished { "" } else { self.owner },
+            owner,
             record,
             shape,
-        ])?;
-        Ok(written > 0)
+        ], |row| row.get(0)).optional()?;
+        Ok(seq.map(|seq| call_digest(seq, row, owner, record, shape_text)))
     }
 
     /// Appends the steps of a call; the last one records the digest of its row.
     fn append(
         &mut self,
+        shapes: &mut ShapeIds,
         row: &CallRow,
         steps: &[&'a TransitionRow],
-        written: bool,
+        digest: Option<[u8; 32]>,
     ) -> rusqlite::Result<()> {
         let mut head = self.head()?;
         if steps.is_empty() {
-            if written {
+            if digest.is_some() {
                 self.state(ChainSubject::Call, &row.id, row.updated_ms, &row.state)?;
             }
             return Ok(());
         }
-        let digest = match ChainSubject::Call.table() {
-            Some(table) if written => table.digest(self.connection, &row.id)?,
-            _ => None,
-        };
         let mut rows = steps::rows(steps).peekable();
         while let Some(together) = rows.next() {
             let detail = together.last().map_or(&Value::Null, |step| &step.detail);
             let detail = json(&mut self.text, detail);
             let digest = digest.filter(|_| rows.peek().is_none());
-            if let Some(packed) = steps::pack(self.connection, together, detail, digest, head)? {
+            if let Some(packed) =
+                steps::pack(self.connection, shapes, together, detail, digest, head)?
+            {
                 chain::insert(self.connection, &packed)?;
                 head = packed.head;
             }
@@ -242,6 +252,36 @@ impl<'a> Group<'a> {
         };
         self.state(ChainSubject::Batch, &row.id, at_ms, state)
     }
+}
+
+/// Digest of a row as it was just written. Reading it again would take as long as writing it.
+fn call_digest(
+    seq: i64,
+    row: &CallRow,
+    owner: &str,
+    record: &str,
+    shape: Option<&str>,
+) -> [u8; 32] {
+    let integer = |number: bool| ValueRef::Integer(number.into());
+    // In the order of the columns of the table.
+    subject::CALLS.digest_of([
+        ValueRef::Integer(seq),
+        ValueRef::from(row.id.as_str()),
+        ValueRef::from(row.session.as_str()),
+        ValueRef::from(row.batch.as_deref()),
+        ValueRef::from(row.parent.as_deref()),
+        ValueRef::from(row.tool.as_deref()),
+        ValueRef::from(row.plugin.as_deref()),
+        ValueRef::from(row.state.as_str()),
+        integer(row.finished),
+        integer(row.deferred),
+        integer(row.effectful),
+        ValueRef::Integer(row.created_ms),
+        ValueRef::Integer(row.updated_ms),
+        ValueRef::from(owner),
+        ValueRef::from(record),
+        ValueRef::from(shape),
+    ])
 }
 
 /// Serializes on the writer's thread, into a reused buffer.

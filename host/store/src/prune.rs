@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::chain::{self, Link};
 use crate::read::{self, unreadable};
 use crate::segments::{self, Segment};
+use crate::shapes::ShapeIds;
 use crate::subject::{self, ChainSubject, REMOVED_DIGEST, TABLES, Table};
 use crate::{TransitionFilter, TransitionRow, crash, owner, steps};
 
@@ -267,10 +268,12 @@ fn restate(
 ) -> rusqlite::Result<()> {
     let steps: Vec<&TransitionRow> = steps.iter().collect();
     let mut head = chain::head(connection)?;
+    let mut shapes = ShapeIds::default();
     for together in steps::rows(&steps) {
         let detail = together.last().map(|step| step.detail.to_string());
         let detail = detail.unwrap_or_default();
-        if let Some(packed) = steps::pack(connection, together, &detail, None, head)? {
+        let packed = steps::pack(connection, &mut shapes, together, &detail, None, head)?;
+        if let Some(packed) = packed {
             chain::insert(connection, &packed)?;
             head = packed.head;
         }

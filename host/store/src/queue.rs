@@ -218,6 +218,11 @@ impl Queue {
         waiting
     }
 
+    /// Whether the writer should not delay the pending jobs.
+    pub fn is_urgent(&self) -> bool {
+        self.lock().is_urgent()
+    }
+
     /// Records that a group was written.
     pub fn record_success(&self) {
         self.lock().failure = None;

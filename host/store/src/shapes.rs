@@ -2,7 +2,10 @@
 //!
 //! The digest of a row covers the text of its shape, and the hash of a step covers the expanded values.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension as _};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::CallRow;
@@ -24,8 +27,25 @@ const SHARED_FIELDS: [&str; 7] = [
     "toolVersion",
 ];
 
-/// Id of a text; `None` if it is not stored.
-pub fn id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> {
+/// Ids of the texts that one transaction uses. Not kept longer, because another process can remove a text.
+#[derive(Default)]
+pub struct ShapeIds(HashMap<String, i64>);
+
+impl ShapeIds {
+    /// Id of a text; `None` if it is not stored.
+    pub fn id(&mut self, connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> {
+        if let Some(id) = self.0.get(text) {
+            return Ok(Some(*id));
+        }
+        let id = stored_id(connection, text)?;
+        if let Some(id) = id {
+            self.0.insert(text.to_owned(), id);
+        }
+        Ok(id)
+    }
+}
+
+fn stored_id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> {
     if text.len() > MAX_SHAPE_LEN {
         return Ok(None);
     }
@@ -48,18 +68,40 @@ pub fn id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> 
     Ok(Some(connection.last_insert_rowid()))
 }
 
+/// The value of a column.
+enum Column<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+impl Column<'_> {
+    fn is(&self, value: &Value) -> bool {
+        match self {
+            Self::Text(text) => value == text,
+            Self::Number(number) => value == number,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Number(number) => json!(number),
+        }
+    }
+}
+
 /// The column that contains the value of a field.
-fn column(row: &CallRow, member: &str) -> Option<Value> {
+fn column<'a>(row: &'a CallRow, member: &str) -> Option<Column<'a>> {
     match member {
-        "id" => Some(json!(row.id)),
-        "name" => row.tool.as_ref().map(|tool| json!(tool)),
-        "sessionId" => Some(json!(row.session)),
-        "state" => Some(json!(row.state)),
-        "plugin" => row.plugin.as_ref().map(|plugin| json!(plugin)),
-        "batchId" => row.batch.as_ref().map(|batch| json!(batch)),
-        "parentCallId" => row.parent.as_ref().map(|parent| json!(parent)),
-        "createdAt" => Some(json!(row.created_ms)),
-        "updatedAt" | "completedAt" => Some(json!(row.updated_ms)),
+        "id" => Some(Column::Text(&row.id)),
+        "name" => row.tool.as_deref().map(Column::Text),
+        "sessionId" => Some(Column::Text(&row.session)),
+        "state" => Some(Column::Text(&row.state)),
+        "plugin" => row.plugin.as_deref().map(Column::Text),
+        "batchId" => row.batch.as_deref().map(Column::Text),
+        "parentCallId" => row.parent.as_deref().map(Column::Text),
+        "createdAt" => Some(Column::Number(row.created_ms)),
+        "updatedAt" | "completedAt" => Some(Column::Number(row.updated_ms)),
         _ => None,
     }
 }
@@ -67,30 +109,43 @@ fn column(row: &CallRow, member: &str) -> Option<Value> {
 /// Splits a record into its shape and the list of its own values. `None` if it has no shape.
 ///
 /// The shape lists the fields in order: `["name"]` is the value of a column, `["name", value]` is the value itself,
-/// and `"name"` is the next value of the list.
+/// and `"name"` is the next value of the list. Both are written directly, because this runs for each record.
 pub fn split(row: &CallRow) -> Option<(String, String)> {
     let (Value::Object(members), Some(_)) = (&row.record, &row.tool) else {
         return None;
     };
-    let mut own = Vec::new();
-    let shape: Vec<Value> = members
-        .iter()
-        .map(|(name, value)| {
-            if column(row, name).as_ref() == Some(value) {
-                json!([name])
-            } else if SHARED_FIELDS.contains(&name.as_str())
-                && !value.is_object()
-                && !value.is_array()
-            {
-                json!([name, value])
-            } else {
-                own.push(value);
-                json!(name)
-            }
-        })
-        .collect();
-    let own = serde_json::to_string(&own).ok()?;
-    Some((Value::Array(shape).to_string(), own))
+    let (mut shape, mut own) = (JsonList::default(), JsonList::default());
+    for (name, value) in members {
+        if column(row, name).is_some_and(|column| column.is(value)) {
+            shape.push(&[name])?;
+        } else if SHARED_FIELDS.contains(&name.as_str()) && !value.is_object() && !value.is_array()
+        {
+            shape.push(&(name, value))?;
+        } else {
+            own.push(value)?;
+            shape.push(name)?;
+        }
+    }
+    Some((shape.finish()?, own.finish()?))
+}
+
+/// The text of a JSON list, element by element.
+#[derive(Default)]
+struct JsonList(Vec<u8>);
+
+impl JsonList {
+    fn push(&mut self, element: &(impl Serialize + ?Sized)) -> Option<()> {
+        self.0.push(if self.0.is_empty() { b'[' } else { b',' });
+        serde_json::to_writer(&mut self.0, element).ok()
+    }
+
+    fn finish(mut self) -> Option<String> {
+        if self.0.is_empty() {
+            self.0.push(b'[');
+        }
+        self.0.push(b']');
+        String::from_utf8(self.0).ok()
+    }
 }
 
 /// Reassembles the record of a row. `None` if the parts do not match.
@@ -109,7 +164,7 @@ pub fn join(row: &mut CallRow, shape: &str) -> Option<()> {
                 Ok(_) => return None,
                 Err(parts) => {
                     let name = parts.first()?.as_str()?.to_owned();
-                    let value = column(row, &name)?;
+                    let value = column(row, &name)?.to_json();
                     (name, value)
                 }
             },

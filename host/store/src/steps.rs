@@ -8,9 +8,10 @@ use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::TransitionRow;
 use crate::chain::{Head, Link};
+use crate::shapes::ShapeIds;
 use crate::subject::ChainSubject;
-use crate::{TransitionRow, shapes};
 
 /// Maximum number of steps in one row.
 const MAX_STEPS: usize = 32;
@@ -61,6 +62,7 @@ pub struct Packed<'a> {
 /// Packs steps into a row; `None` if there are none. `digest` is that of the row written with the last step.
 pub fn pack<'a>(
     connection: &Connection,
+    shapes: &mut ShapeIds,
     steps: &[&'a TransitionRow],
     detail: &'a str,
     digest: Option<[u8; HASH]>,
@@ -93,7 +95,7 @@ pub fn pack<'a>(
         .map(|step| next(step, NO_DETAIL, None))
         .collect();
     let last = next(last, detail, digest);
-    let (shape, earlier) = encode_earlier(connection, &others, last.at_ms)?;
+    let (shape, earlier) = encode_earlier(connection, shapes, &others, last.at_ms)?;
     Ok(Some(Packed {
         last,
         shape,
@@ -105,6 +107,7 @@ pub fn pack<'a>(
 /// The columns `shape` and `earlier`.
 fn encode_earlier(
     connection: &Connection,
+    shapes: &mut ShapeIds,
     steps: &[Link],
     at_ms: i64,
 ) -> rusqlite::Result<(Option<i64>, Option<String>)> {
@@ -120,7 +123,7 @@ fn encode_earlier(
         .map(|link| at_ms.checked_sub(link.at_ms))
         .collect();
     if let Some(times) = times
-        && let Some(shape) = shapes::id(connection, &json(&labels))?
+        && let Some(shape) = shapes.id(connection, &json(&labels))?
     {
         let notes = steps.iter().enumerate();
         let notes = notes.filter_map(|(at, link)| Some((at, Cow::from(link.note.as_deref()?))));

@@ -37,13 +37,16 @@ pub struct Table {
     columns: &'static str,
 }
 
+/// Calls, whose digests are computed when they are written.
+pub const CALLS: Table = Table {
+    subject: ChainSubject::Call,
+    name: "calls",
+    key: "id",
+    columns: "seq, id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms, updated_ms, owner, record, (SELECT text FROM shapes WHERE shapes.id = calls.shape)",
+};
+
 pub const TABLES: [Table; 7] = [
-    Table {
-        subject: ChainSubject::Call,
-        name: "calls",
-        key: "id",
-        columns: "seq, id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms, updated_ms, owner, record, (SELECT text FROM shapes WHERE shapes.id = calls.shape)",
-    },
+    CALLS,
     Table {
         subject: ChainSubject::Approval,
         name: "approvals",
@@ -139,12 +142,21 @@ impl Table {
                 "SELECT {} FROM {name} WHERE {column} = ?1",
                 self.columns
             ))?
-            .query_row([key], |row| self.digest_of(row))
+            .query_row([key], |row| self.digest_of_row(row))
             .optional()
     }
 
-    /// Hashes each value with its type and length as prefix, so that different rows never have the same encoding.
-    fn digest_of(&self, row: &Row) -> rusqlite::Result<[u8; 32]> {
+    fn digest_of_row(&self, row: &Row) -> rusqlite::Result<[u8; 32]> {
+        let columns = 0..row.as_ref().column_count();
+        let values: Vec<ValueRef> = columns
+            .map(|index| row.get_ref(index))
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(self.digest_of(values))
+    }
+
+    /// Digest of a row with these values, in the order of the columns. Hashes each value with its type and length as
+    /// prefix, so that different rows never have the same encoding.
+    pub fn digest_of<'a>(&self, values: impl IntoIterator<Item = ValueRef<'a>>) -> [u8; 32] {
         let mut hasher = Sha256::new();
         let mut put = |kind: u8, bytes: &[u8]| {
             hasher.update([kind]);
@@ -152,8 +164,8 @@ impl Table {
             hasher.update(bytes);
         };
         put(9, self.name.as_bytes());
-        for index in 0..row.as_ref().column_count() {
-            match row.get_ref(index)? {
+        for value in values {
+            match value {
                 ValueRef::Null => put(0, &[]),
                 ValueRef::Integer(number) => put(1, &number.to_be_bytes()),
                 ValueRef::Real(number) => put(2, &number.to_bits().to_be_bytes()),
@@ -161,7 +173,7 @@ impl Table {
                 ValueRef::Blob(bytes) => put(4, bytes),
             }
         }
-        Ok(hasher.finalize().into())
+        hasher.finalize().into()
     }
 
     /// The newest link about a row, with its digest; the inner `None` means that the digest is invalid.

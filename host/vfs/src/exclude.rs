@@ -87,6 +87,8 @@ struct Patterns {
     /// Lowercase, like the names they are matched with, because some file systems ignore case. A case-insensitive
     /// glob would compile to a regular expression, which is ten times slower.
     globs: Gitignore,
+    /// The last components of all patterns that exclude: a name that matches none of them is excluded in no directory.
+    last_components: Gitignore,
     /// A pattern such as `!d/` exists: it can include a directory where a file of that name stays excluded.
     reincludes_directories: bool,
 }
@@ -101,22 +103,32 @@ impl Excludes {
             why,
         };
         let mut builder = GitignoreBuilder::new("");
+        let mut last_components = GitignoreBuilder::new("");
         for pattern in patterns {
             // Patterns that git ignores or reads differently are errors here, because they would leave a secret
             // readable.
             if let Some(why) = pattern_error(pattern, host) {
                 return Err(bad(pattern, why.to_owned()));
             }
-            builder
-                .add_line(None, &pattern.to_lowercase())
-                .map_err(|error| bad(pattern, error.to_string()))?;
+            let pattern_error = |error: ignore::Error| bad(pattern, error.to_string());
+            let pattern = pattern.to_lowercase();
+            builder.add_line(None, &pattern).map_err(pattern_error)?;
+            if !pattern.starts_with('!') {
+                let last = last_component(&pattern);
+                last_components
+                    .add_line(None, last)
+                    .map_err(pattern_error)?;
+            }
         }
-        let globs = builder.build();
-        let globs = globs.map_err(|error| bad(&patterns.join(", "), error.to_string()))?;
+        let build = |builder: GitignoreBuilder| {
+            let globs = builder.build();
+            globs.map_err(|error| bad(&patterns.join(", "), error.to_string()))
+        };
         let lets_in =
             |pattern: &String| pattern.starts_with('!') && pattern.trim_end().ends_with('/');
         Ok(Self(Some(Patterns {
-            globs,
+            globs: build(builder)?,
+            last_components: build(last_components)?,
             reincludes_directories: patterns.iter().any(lets_in),
         })))
     }
@@ -125,12 +137,20 @@ impl Excludes {
         self.0.is_none()
     }
 
+    /// Whether `name` is excluded in at least one directory. May be true although it is excluded in none.
+    pub(crate) fn may_exclude(&self, name: &[u8]) -> bool {
+        self.0.as_ref().is_some_and(|patterns| {
+            let name = lower(Path::new(OsStr::from_bytes(name)));
+            patterns.last_components.matched(&name, true).is_ignore()
+        })
+    }
+
     /// Whether `name` in the directory `below` the grant is excluded.
     ///
     /// `is_dir` is `None` if the type is unknown or the entry is to be created; it is then excluded if any type
     /// would be.
     pub(crate) fn is_excluded(&self, below: &Path, name: &[u8], is_dir: Option<bool>) -> bool {
-        let Some(patterns) = &self.0 else {
+        let Some(patterns) = self.0.as_ref().filter(|_| self.may_exclude(name)) else {
             return false;
         };
         let path = lower(&below.join(OsStr::from_bytes(name)));
@@ -140,6 +160,17 @@ impl Excludes {
             // Every pattern can match a directory.
             None => leave_out(true) || patterns.reincludes_directories && leave_out(false),
         }
+    }
+}
+
+/// A pattern that matches at least the names which this one can match in some directory.
+fn last_component(pattern: &str) -> &str {
+    let path = pattern.trim_end().trim_end_matches('/');
+    match path.rsplit_once('/') {
+        None => pattern,
+        // A slash can be within brackets or braces, or a backslash can be split off.
+        Some(_) if path.contains(['[', '{', '\\']) => "*",
+        Some((_, last)) => last,
     }
 }
 
@@ -170,5 +201,61 @@ fn lower(path: &Path) -> PathBuf {
         Some(text) if text.is_ascii() => text.to_ascii_lowercase().into(),
         Some(text) => text.to_lowercase().into(),
         None => OsStr::from_bytes(&path.as_os_str().as_bytes().to_ascii_lowercase()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_may_not_be_excluded_is_excluded_nowhere() {
+        let own = [
+            "a", "A/", "/a", "a/b", "/a/b/", "a/**", "**/a", "a/**/b", "*.b", "a/*", "{x/a,b}",
+            "[a/]b", "a\\/b", "b ", "a/b ", "é/É",
+        ];
+        let names = [
+            "a",
+            "b",
+            "A",
+            "c.b",
+            "x",
+            "xa",
+            "ab",
+            "É",
+            "id_rsa",
+            "gcloud",
+            "config.json",
+        ];
+        let dirs = ["", "a", "x", "a/x", ".config", "x/.docker", "é", "["];
+        let mut excluded = 0;
+        for pattern in own.iter().chain(DEFAULT_EXCLUDES) {
+            let excludes = Excludes::parse(&[(*pattern).to_owned()], Path::new("/host")).unwrap();
+            let patterns = excludes.0.as_ref().unwrap();
+            for (name, dir) in names
+                .iter()
+                .flat_map(|name| dirs.iter().map(move |dir| (name, dir)))
+            {
+                let path = lower(&Path::new(dir).join(name));
+                let is_excluded =
+                    [true, false].map(|is_dir| patterns.globs.matched(&path, is_dir).is_ignore());
+                if is_excluded.contains(&true) {
+                    excluded += 1;
+                    assert!(
+                        excludes.may_exclude(name.as_bytes()),
+                        "{pattern}: {dir}/{name}"
+                    );
+                }
+            }
+        }
+        assert!(excluded > 50, "{excluded}");
+        let excludes = DEFAULT_EXCLUDES
+            .iter()
+            .map(|pattern| (*pattern).to_owned())
+            .collect::<Vec<_>>();
+        let excludes = Excludes::parse(&excludes, Path::new("/host")).unwrap();
+        for name in ["main.rs", "src", "README.md", ".gitignore", "node_modules"] {
+            assert!(!excludes.may_exclude(name.as_bytes()), "{name}");
+        }
     }
 }

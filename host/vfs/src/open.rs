@@ -171,15 +171,21 @@ impl Scope {
         if !self.hides_names() {
             return Ok(Some(BENEATH));
         }
+        let names = || path.split('/').filter(|name| !matches!(*name, "" | "."));
+        // A path without links shows where it leads.
+        let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
+        // Most names match no pattern in any directory, so the location need not be looked up.
+        if names().all(|name| name != ".." && !self.may_hide(name.as_bytes())) {
+            return Ok(Some(resolve));
+        }
         let mut site = self.locate(None, dir, Stat::of(dir)?.id)?;
-        for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
+        for name in names() {
             if name == ".." || self.is_excluded(&site, name.as_bytes(), None) {
                 return Ok(None);
             }
             site.below.push(name);
         }
-        // A path without links shows where it leads.
-        Ok(Some(BENEATH | ResolveFlags::NO_SYMLINKS))
+        Ok(Some(resolve))
     }
 
     fn open_walking(

@@ -124,6 +124,12 @@ impl Rules {
     pub fn has_excludes(&self) -> bool {
         self.excludes.iter().any(|excludes| !excludes.is_empty())
     }
+
+    /// Whether a pattern excludes this name in some directory.
+    fn may_exclude(&self, name: &[u8]) -> bool {
+        let mut excludes = self.excludes.iter();
+        excludes.any(|excludes| excludes.may_exclude(name))
+    }
 }
 
 /// Rejects grants that are reached through a link in a writable directory. A tool, or a program that it started,
@@ -413,6 +419,11 @@ impl Scope {
     /// Whether a name can be hidden because of its path.
     pub(crate) fn hides_names(&self) -> bool {
         self.denied.is_some() || self.rules.has_excludes()
+    }
+
+    /// Whether this name can be hidden in some directory.
+    pub(crate) fn may_hide(&self, name: &[u8]) -> bool {
+        self.denied.is_some() || self.rules.may_exclude(name)
     }
 
     /// The access inside `id` when entered from a directory with `access`.
