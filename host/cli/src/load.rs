@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -288,8 +287,8 @@ impl RunningHost {
                 ));
             };
             host.loaded.compile_plugins(warn).await;
-            // The client lists the tools meanwhile.
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            // The threads that loaded plugins end first, because each keeps memory for itself.
+            tokio::time::sleep(2 * crate::IDLE_THREADS).await;
             release_unused_memory();
         });
     }

@@ -41,6 +41,9 @@ use crate::exit::{CliError, Exit};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// How long a thread for blocking work stays idle before it ends.
+const IDLE_THREADS: Duration = Duration::from_secs(1);
+
 /// How long background tasks may run after the server has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -96,6 +99,7 @@ fn run(command: Command) -> Result<Exit, CliError> {
     let runtime = || {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
+            .thread_keep_alive(IDLE_THREADS)
             .build()
             .context("start the runtime")
     };

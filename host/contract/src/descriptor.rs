@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{ToolHooks, ToolName, text};
@@ -209,7 +210,8 @@ pub struct Annotations {
 }
 
 /// The effect of a tool, in increasing order of risk. The sandbox of a call enforces it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Effect {
     Pure,
     Reads,

@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::units::{parse_duration, parse_size};
-use crate::{Limits, PluginName, serde_errors};
+use crate::{Effect, Limits, PluginName, ToolName, serde_errors};
 
 /// Name of the custom section that contains the manifest in a component.
 pub const MANIFEST_SECTION: &str = "toolhost:manifest";
 /// Name of the custom section with the descriptions of the tools, if they are the same in every environment.
 pub const TOOLS_SECTION: &str = "toolhost:tools";
-const MAX_MANIFEST_BYTES: usize = 64 << 10;
+/// Maximum size of a manifest.
+pub const MAX_MANIFEST_BYTES: usize = 64 << 10;
 
 /// A validated plugin manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,25 @@ pub struct Manifest {
     pub homepage: Option<String>,
     pub needs: Vec<CapabilityRequest>,
     pub limits: LimitsTable,
+    /// For a component without the interface `tool`.
+    pub functions: Vec<FunctionEntry>,
+}
+
+/// What is known about an exported function of a component that does not describe its tools.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionEntry {
+    /// `interface.function`, or `function` if it is not in an interface.
+    pub function: String,
+    /// Name of the tool.
+    pub name: Option<ToolName>,
+    pub description: Option<String>,
+    /// Without an effect, the tool is treated as `destroys`.
+    pub effect: Option<Effect>,
+    pub open_world: Option<bool>,
+    /// Capabilities that the tool uses.
+    #[serde(default)]
+    pub requires: Vec<String>,
 }
 
 /// A capability that the plugin requests. The operator decides whether to grant it; other capabilities are never
@@ -155,6 +175,8 @@ struct RawManifest {
     needs: Vec<RawNeed>,
     #[serde(default)]
     limits: LimitsTable,
+    #[serde(default)]
+    functions: Vec<toml::Spanned<FunctionEntry>>,
 }
 
 #[derive(Deserialize)]
@@ -279,6 +301,18 @@ impl Manifest {
                 why: need.why,
             });
         }
+        let mut functions: Vec<FunctionEntry> = Vec::with_capacity(raw.functions.len());
+        for entry in raw.functions {
+            let span = entry.span();
+            let entry = entry.into_inner();
+            let same = |other: &FunctionEntry| other.function == entry.function;
+            if functions.iter().any(same) {
+                let shown = crate::text::escape_line(&entry.function, 80);
+                let message = format!("there are two entries for the function `{shown}`");
+                return Err(at(Some(span), message));
+            }
+            functions.push(entry);
+        }
         Ok(Self {
             name,
             version: raw.version.into_inner(),
@@ -287,6 +321,7 @@ impl Manifest {
             homepage: raw.homepage,
             needs,
             limits: raw.limits,
+            functions,
         })
     }
 
@@ -300,6 +335,7 @@ impl Manifest {
             homepage: None,
             needs: Vec::new(),
             limits: LimitsTable::default(),
+            functions: Vec::new(),
         }
     }
 

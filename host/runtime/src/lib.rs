@@ -22,6 +22,7 @@ mod export;
 mod file_read_set;
 mod file_tree;
 mod files;
+mod functions;
 #[cfg(test)]
 mod fuzz;
 mod hooks;
@@ -49,8 +50,9 @@ pub use capabilities::{Capabilities, NetGrant};
 pub use change_summary::file_diff;
 pub use compile::{Compiler, compile_worker};
 pub use error::{LoadError, RuntimeError};
+pub use functions::SkippedFunction;
 pub use hooks::HookCall;
-pub use load::{CodeState, Loaded, Runtime, RuntimeSettings, read_manifest};
+pub use load::{CodeState, Loaded, Runtime, RuntimeSettings, read_manifest, side_manifest_path};
 pub use owners::session_owner;
 pub use pack::pack;
 pub use path_view::is_host_dir as is_own_folder;

@@ -12,14 +12,32 @@ use crate::api::v0_1::hooks::{Hook, HookPre};
 use crate::api::v0_1::preview::{Previewer, PreviewerPre};
 use crate::api::v0_1::{Plugin, PluginPre};
 use crate::export::{Bindings, Export};
+use crate::functions::FunctionsPre;
 use crate::load::Runtime;
 use crate::state::State;
 
 /// A component's code with each interface that it exports.
 pub(crate) struct Linked {
-    pub tools: Option<Export<PluginPre<State>>>,
+    pub tools: Option<Tools>,
     pub hooks: Option<Export<HookPre<State>>>,
     pub preview: Option<Export<PreviewerPre<State>>>,
+}
+
+/// The tools of a component.
+pub(crate) enum Tools {
+    /// Of the interface `tool`.
+    Interface(Export<PluginPre<State>>),
+    /// Its exported functions.
+    Functions(Export<FunctionsPre>),
+}
+
+impl Tools {
+    pub fn interface(&self) -> Option<&Export<PluginPre<State>>> {
+        match self {
+            Self::Interface(tools) => Some(tools),
+            Self::Functions(_) => None,
+        }
+    }
 }
 
 macro_rules! bindings {
@@ -113,7 +131,7 @@ fn unavailable(reason: String) -> CallError {
 }
 
 impl Linked {
-    pub fn tools(&self) -> Result<&Export<PluginPre<State>>, CallError> {
+    pub fn tools(&self) -> Result<&Tools, CallError> {
         self.tools
             .as_ref()
             .ok_or_else(|| CallError::new(ErrorClass::NotRegistered, "the plugin has no tools"))

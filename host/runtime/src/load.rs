@@ -16,8 +16,9 @@ use crate::compile::Compiler;
 use crate::compile_cache::{CompileCache, EntryKind};
 use crate::export::{Bindings, EXTRA_INSTANCES, Export, ReadyInstances};
 use crate::files::{FilesView, HasFiles};
+use crate::functions::{self, SkippedFunction, docs::Docs};
 use crate::instance::{self, CallEnvironment};
-use crate::linked_code::{Linked, LinkedCode};
+use crate::linked_code::{Linked, LinkedCode, Tools};
 use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
@@ -26,9 +27,12 @@ mod contract_check;
 mod packed_tools;
 mod plugin_file;
 
-use contract_check::{check_contract, described_tools, exported, has_hooks, link_error};
-pub use plugin_file::read_manifest;
+use contract_check::{
+    ToolSource, check_contract, check_import, described_tools, exported, has_hooks, link_error,
+    tool_source,
+};
 use plugin_file::{manifest, read, read_outline};
+pub use plugin_file::{read_manifest, side_manifest_path};
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.
 const MAX_COMPILERS: usize = 2;
@@ -134,12 +138,21 @@ impl Runtime {
         let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
         let manifest = manifest(path, outline.manifest.as_deref())?;
         let digest = Digest(Sha256::digest(&bytes).into());
+        // Before compiling, which can fail because of an interface that this host does not have.
+        for name in &outline.imports {
+            check_import(path, name)?;
+        }
         let (component, code_state) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
         let linked = self.linked(path, &component, &exports)?;
-        let described = match &linked.tools {
-            Some(tools) => describe(path, tools.bindings(), &environment).await?,
-            None => Vec::new(),
+        let docs = outline.docs.as_deref();
+        let (described, skipped) = match &linked.tools {
+            Some(Tools::Interface(tools)) => {
+                let tools = describe(path, tools.bindings(), &environment).await?;
+                (tools, Vec::new())
+            }
+            Some(Tools::Functions(_)) => describe_functions(path, &component, &manifest, docs)?,
+            None => Default::default(),
         };
         packed_tools::check(path, outline.tools.as_deref(), &described)?;
         let description = Description {
@@ -150,6 +163,7 @@ impl Runtime {
             imports,
             exports,
             tools: described,
+            skipped,
         };
         let json = serde_json::to_vec(&description);
         let loaded = self.loaded(
@@ -190,7 +204,9 @@ impl Runtime {
             return Ok(None);
         };
         let is_current = description.host_version == env!("CARGO_PKG_VERSION")
-            && *description.environment == **environment
+            // Descriptions of functions depend on the file only.
+            && (tool_source(&description.exports) == ToolSource::Functions
+                || *description.environment == **environment)
             && has_code;
         if !is_current {
             return Ok(None);
@@ -219,6 +235,7 @@ impl Runtime {
             tools,
             imports: description.imports,
             exports,
+            skipped: description.skipped,
             code_state,
             code: LinkedCode::new(self.clone(), path.to_owned(), digest, linked),
         })
@@ -233,8 +250,20 @@ impl Runtime {
         let failed = |error| link_error(path, &error);
         let linked = self.0.linker.instantiate_pre(component).map_err(failed)?;
         // A plugin can have hooks and no tools.
+        let tools = match tool_source(exports) {
+            ToolSource::Interface => self
+                .export(&linked, "tool", exports)
+                .map(|tools| tools.map(Tools::Interface)),
+            ToolSource::Functions => {
+                let instances = Arc::clone(&self.0.ready_instances);
+                Export::new(linked.clone(), instances)
+                    .map(Tools::Functions)
+                    .map(Some)
+            }
+            ToolSource::Nothing => Ok(None),
+        };
         Ok(Linked {
-            tools: self.export(&linked, "tool", exports).map_err(failed)?,
+            tools: tools.map_err(failed)?,
             hooks: self.export(&linked, "hooks", exports).map_err(failed)?,
             preview: self.export(&linked, "preview", exports).map_err(failed)?,
         })
@@ -313,7 +342,10 @@ impl Runtime {
     ) -> Result<Export<PluginPre<State>>, LoadError> {
         let (component, _) = self.component(path, bytes, Digest([0; 32])).await?;
         let linked = self.linked(path, &component, &[exported("tool")])?;
-        Ok(linked.tools.expect("linked above"))
+        let Some(Tools::Interface(tools)) = linked.tools else {
+            panic!("linked above")
+        };
+        Ok(tools)
     }
 
     async fn component(
@@ -368,6 +400,8 @@ struct Description<'a> {
     imports: Vec<String>,
     exports: Vec<String>,
     tools: Vec<types::Descriptor>,
+    #[serde(default)]
+    skipped: Vec<SkippedFunction>,
 }
 
 /// Where the code of a component was when it was loaded.
@@ -387,6 +421,7 @@ pub struct Loaded {
     tools: Vec<Descriptor>,
     imports: Vec<String>,
     exports: Vec<String>,
+    skipped: Vec<SkippedFunction>,
     code_state: CodeState,
     pub(crate) code: LinkedCode,
 }
@@ -428,6 +463,12 @@ impl Loaded {
 
     pub fn exports(&self) -> &[String] {
         &self.exports
+    }
+
+    /// Exported functions that are not tools, of a component without the interface `tool`. Empty if the file was not
+    /// compiled for the answer.
+    pub fn skipped_functions(&self) -> &[SkippedFunction] {
+        &self.skipped
     }
 
     pub fn code_state(&self) -> CodeState {
@@ -490,6 +531,30 @@ pub(crate) fn without_recommendations(error: &CallError) -> String {
             None => error.message.clone(),
         },
     }
+}
+
+/// Describes the exported functions of a component. Runs no guest code.
+fn describe_functions(
+    path: &Path,
+    component: &Component,
+    manifest: &Manifest,
+    docs: Option<&[u8]>,
+) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), LoadError> {
+    let docs = docs.map(Docs::parse).unwrap_or_default();
+    let path = || path.to_owned();
+    let (tools, skipped) =
+        functions::describe(component, manifest, &docs).map_err(|reason| LoadError::Manifest {
+            path: path(),
+            reason,
+        })?;
+    if tools.is_empty() {
+        let reason = functions::no_tools(&skipped);
+        return Err(LoadError::Contract {
+            path: path(),
+            reason,
+        });
+    }
+    Ok((tools, skipped))
 }
 
 /// Gets the tool descriptions of a component, without grants.

@@ -29,21 +29,22 @@ pub fn pack(
         });
     }
     let mut packed = component.to_vec();
-    append_section(&mut packed, MANIFEST_SECTION, manifest.as_bytes());
+    packed.extend(custom_section(MANIFEST_SECTION, manifest.as_bytes()));
     if let Some(tools) = tools {
-        append_section(&mut packed, TOOLS_SECTION, tools);
+        packed.extend(custom_section(TOOLS_SECTION, tools));
     }
     Ok(packed)
 }
 
-fn append_section(component: &mut Vec<u8>, name: &str, content: &[u8]) {
+pub(crate) fn custom_section(name: &str, content: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     leb128(&mut body, name.len());
     body.extend_from_slice(name.as_bytes());
     body.extend_from_slice(content);
-    component.push(0);
-    leb128(component, body.len());
-    component.extend_from_slice(&body);
+    let mut section = vec![0];
+    leb128(&mut section, body.len());
+    section.extend_from_slice(&body);
+    section
 }
 
 /// Unsigned LEB128, the encoding of all lengths in WebAssembly binaries.

@@ -19,7 +19,9 @@ use crate::capabilities::{self, CallCapabilities, Capabilities};
 use crate::executable;
 use crate::file_read_set::FileReadSet;
 use crate::files::Files;
+use crate::functions;
 use crate::instance::CallEnvironment;
+use crate::linked_code::Tools;
 use crate::load::Loaded;
 use crate::missing_grants;
 use crate::owners::job_owner;
@@ -260,7 +262,7 @@ impl Plugin {
             ..allowed
         };
         let mode = sink.services().map(|services| services.mode());
-        let request = request(call, files.scope(), mode.unwrap_or_default());
+        let scope = files.scope().clone();
         let setting = CallEnvironment {
             allowed,
             limits: &self.limits,
@@ -273,17 +275,26 @@ impl Plugin {
         };
         let output = tool.and_then(|tool| tool.max_output_bytes);
         let output = output.unwrap_or(u64::MAX).min(self.limits.output);
-        let tools = self.loaded.code().await?.tools()?;
-        let (result, notice) = tools
-            .run(setting, async |store, plugin| {
-                let plugin = plugin.toolhost_plugin_tool();
-                let result = plugin.call_call(&mut *store, &request).await?;
-                Ok((result, store.data().unnamed.notice()))
-            })
-            .await?;
-        let mut outcome = result
-            .map_err(v0_1::error)
-            .and_then(|outcome| v0_1::outcome(outcome, output))?;
+        let (mut outcome, notice) = match self.loaded.code().await?.tools()? {
+            Tools::Interface(tools) => {
+                let request = request(call, &scope, mode.unwrap_or_default());
+                let (result, notice) = tools
+                    .run(setting, async |store, plugin| {
+                        let plugin = plugin.toolhost_plugin_tool();
+                        let result = plugin.call_call(&mut *store, &request).await?;
+                        Ok((result, store.data().unnamed.notice()))
+                    })
+                    .await?;
+                let outcome = result.map_err(v0_1::error);
+                (
+                    outcome.and_then(|outcome| v0_1::outcome(outcome, output))?,
+                    notice,
+                )
+            }
+            Tools::Functions(functions) => {
+                functions::call(functions, setting, &call, self.loaded.manifest(), output).await?
+            }
+        };
         if let Some(notice) = notice {
             outcome.add_notice(notice);
         }

@@ -10,6 +10,7 @@ use toolhost_contract::manifest::{MANIFEST_SECTION, TOOLS_SECTION};
 use wasmparser::{Chunk, ElementItems, ElementKind, Operator, Parser, Payload};
 
 use crate::LoadError;
+use crate::functions::docs;
 
 /// Maximum size of a component file, in bytes.
 pub const MAX_SIZE: u64 = 32 << 20;
@@ -37,6 +38,8 @@ pub struct Outline {
     pub tools: Option<Vec<u8>>,
     pub imports: Vec<String>,
     pub exports: Vec<String>,
+    /// The doc comments of its WIT.
+    pub docs: Option<Vec<u8>>,
 }
 
 fn within(what: &str, known: usize, more: u32, limit: u64) -> Result<(), String> {
@@ -55,7 +58,10 @@ impl Outline {
                 let text = std::str::from_utf8(section.data())
                     .map_err(|_| format!("its `{MANIFEST_SECTION}` section is not UTF-8"))?;
                 if self.manifest.replace(text.to_owned()).is_some() {
-                    return Err(twice(MANIFEST_SECTION));
+                    let twice = twice(MANIFEST_SECTION);
+                    return Err(format!(
+                        "{twice}; a manifest beside it is only for a component without one"
+                    ));
                 }
             }
             Payload::CustomSection(section) if section.name() == TOOLS_SECTION => {
@@ -67,6 +73,12 @@ impl Outline {
                 if self.tools.replace(section.data().to_owned()).is_some() {
                     return Err(twice(TOOLS_SECTION));
                 }
+            }
+            // Only for descriptions: a section that is too large is the same as none.
+            Payload::CustomSection(section)
+                if section.name() == docs::SECTION && section.data().len() <= docs::MAX_SECTION =>
+            {
+                self.docs = Some(section.data().to_owned());
             }
             Payload::ComponentImportSection(section) => {
                 within("imports", self.imports.len(), section.count(), MAX_IMPORTS)?;

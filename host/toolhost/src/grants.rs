@@ -298,8 +298,14 @@ pub fn protected_paths(settings: &Settings) -> Vec<ProtectedPath> {
         .into_iter()
         .flatten();
     let commands = settings.all_command_files();
+    // A plugin directory contains the manifests beside its plugins; a plugin file does not.
+    let files = settings.plugins.iter().filter(|path| path.is_file());
+    let manifests: Vec<PathBuf> = files
+        .map(|path| toolhost_runtime::side_manifest_path(path))
+        .collect();
     let readable = readable
         .chain(&settings.plugins)
+        .chain(&manifests)
         .chain(&settings.read_only)
         .chain(&commands)
         .map(|path| keep(path, Protection::ReadOnly));

@@ -43,6 +43,7 @@ pub async fn inspect(args: InspectArgs) -> Result<Exit, CliError> {
 
 fn to_json(loaded: &Loaded) -> Value {
     let manifest = loaded.manifest();
+    let skipped = loaded.skipped_functions();
     json::without_nulls(json!({
         "name": manifest.name,
         "version": manifest.version,
@@ -62,6 +63,7 @@ fn to_json(loaded: &Loaded) -> Value {
         "imports": loaded.imports(),
         "exports": loaded.exports(),
         "tools": loaded.tools().iter().map(json::tool).collect::<Vec<_>>(),
+        "skipped_functions": (!skipped.is_empty()).then_some(skipped),
     }))
 }
 
@@ -142,6 +144,11 @@ fn format_plugin(loaded: &Loaded, style: Style) -> String {
     }
     lines.push(style.paint(Paint::Bold, "tools"));
     lines.extend(loaded.tools().iter().map(|tool| tool_lines(tool, style)));
+    if !loaded.skipped_functions().is_empty() {
+        lines.push(style.paint(Paint::Bold, "functions that are not tools"));
+        let skipped = loaded.skipped_functions().iter();
+        lines.extend(skipped.map(|function| format!("  {}: {}", function.id, function.reason)));
+    }
     lines.join("\n")
 }
 

@@ -40,12 +40,10 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let file = args.manifest.display().to_string();
     let manifest = String::from_utf8(manifest)
         .map_err(|_| CliError::new(Exit::Config, format!("{file}: not UTF-8 text")))?;
-    let name = Manifest::parse(&file, &manifest)
-        .or_exit(Exit::Config)?
-        .name;
+    let parsed = Manifest::parse(&file, &manifest).or_exit(Exit::Config)?;
     let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
     let tools = runtime(cache, 1)?
-        .packed_tools(&args.component, &component, &sample_environments())
+        .packed_tools(&args.component, &component, &parsed, &sample_environments())
         .await;
     let section = tools.as_ref().ok().and_then(Option::as_deref);
     let packed = toolhost_runtime::pack(&args.component, &component, &file, &manifest, section)
@@ -56,7 +54,7 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let output = args
         .output
         .clone()
-        .unwrap_or_else(|| PathBuf::from(format!("{name}.wasm")));
+        .unwrap_or_else(|| PathBuf::from(format!("{}.wasm", parsed.name)));
     write(&output, &packed)
         .with_context(|| format!("write {}", output.display()))
         .or_exit(Exit::Usage)?;

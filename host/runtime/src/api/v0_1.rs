@@ -22,7 +22,7 @@ wasmtime::component::bindgen!({
 });
 
 pub use descriptors::descriptors;
-pub use outcomes::{error, outcome};
+pub use outcomes::{error, error_code, outcome, too_large};
 pub use toolhost::plugin::types;
 
 /// The version that components are built against.

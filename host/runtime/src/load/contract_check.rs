@@ -88,7 +88,28 @@ pub fn check_import<'a>(path: &Path, name: &'a str) -> Result<(&'a str, String),
     Ok((interface, shown))
 }
 
-/// Checks that the component exports tools or hooks. Returns the names as they are shown.
+/// Where the tools of a component come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolSource {
+    /// The interface `tool`, which describes them.
+    Interface,
+    /// All exported functions, because it has none of our interfaces.
+    Functions,
+    /// It has hooks only.
+    Nothing,
+}
+
+pub fn tool_source(exports: &[String]) -> ToolSource {
+    if exports.contains(&exported("tool")) {
+        ToolSource::Interface
+    } else if has_hooks(exports) {
+        ToolSource::Nothing
+    } else {
+        ToolSource::Functions
+    }
+}
+
+/// Checks that the component exports tools, hooks or functions. Returns the names as they are shown.
 pub fn check_exports<'a>(
     path: &Path,
     exports: impl Iterator<Item = &'a str>,
@@ -96,7 +117,10 @@ pub fn check_exports<'a>(
     let refuse = |reason| Err(contract_error(path, reason));
     let exports: Vec<String> = exports.map(|name| text::escape_line(name, 120)).collect();
     let wanted = exported("tool");
-    if !exports.contains(&wanted) && !exports.contains(&exported("hooks")) {
+    let has_ours = exports
+        .iter()
+        .any(|name| name.starts_with("toolhost:plugin/"));
+    if tool_source(&exports) == ToolSource::Functions && (has_ours || exports.is_empty()) {
         return match exports.iter().find_map(|name| {
             name.strip_prefix("toolhost:plugin/tool@")
                 .or_else(|| name.strip_prefix("toolhost:plugin/hooks@"))
@@ -124,7 +148,7 @@ pub fn described_tools(
     version: &str,
     exports: &[String],
 ) -> Result<Vec<Descriptor>, LoadError> {
-    if !exports.contains(&exported("tool")) {
+    if tool_source(exports) == ToolSource::Nothing {
         return Ok(Vec::new());
     }
     let tools = v0_1::descriptors(tools, version).map_err(|reason| LoadError::Describe {
@@ -166,7 +190,7 @@ pub fn exported(interface: &str) -> String {
 pub fn link_error(path: &Path, error: &wasmtime::Error) -> LoadError {
     let text = format!("{error:#}");
     let reason = format!(
-        "it is not compatible with tool-api {VERSION}: {}",
+        "it is not compatible with tool-api {VERSION} and WASI 0.2: {}",
         text::escape_line(text.lines().next().unwrap_or_default(), 300)
     );
     contract_error(path, reason)

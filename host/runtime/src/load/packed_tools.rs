@@ -3,21 +3,23 @@
 //! They are claims of the plugin, like those that it returns: the host checks them in the same way and enforces them.
 
 use std::borrow::Cow;
+use std::io::Cursor;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use toolhost_contract::Digest;
 use toolhost_contract::manifest::TOOLS_SECTION;
+use toolhost_contract::{Digest, Manifest};
 
 use super::contract_check::{
     check_contract, check_exports, check_import, described_tools, has_hooks,
 };
 use super::plugin_file::{OutlinedFile, manifest};
-use super::{CodeState, Description, Loaded, Runtime, describe};
+use super::{CodeState, Description, Loaded, Runtime, describe, describe_functions};
 use crate::LoadError;
 use crate::api::v0_1::{VERSION, types};
-use crate::scan::MAX_TOOLS_BYTES;
+use crate::linked_code::Tools;
+use crate::scan::{self, MAX_TOOLS_BYTES};
 
 #[derive(Serialize, Deserialize)]
 struct PackedTools<'a> {
@@ -60,23 +62,31 @@ impl Runtime {
         &self,
         path: &Path,
         component: &[u8],
+        manifest: &Manifest,
         environments: &[Vec<(String, String)>],
     ) -> Result<Option<Vec<u8>>, LoadError> {
         let digest = Digest(Sha256::digest(component).into());
+        let outline = scan::outline(path, &mut Cursor::new(component))?;
         let (component, _) = self.component(path, component, digest).await?;
         let (_, exports) = check_contract(path, &self.0.engine, &component)?;
         let linked = self.linked(path, &component, &exports)?;
-        let Some(tools) = linked.tools else {
-            return Ok(None);
-        };
-        let described = describe(path, tools.bindings(), &self.environment()).await?;
-        described_tools(path, described.clone(), "0.0.0", &exports)?;
-        for environment in environments {
-            let other = describe(path, tools.bindings(), environment).await?;
-            if !are_equal(&described, &other) {
-                return Ok(None);
+        let described = match linked.tools {
+            Some(Tools::Interface(tools)) => {
+                let described = describe(path, tools.bindings(), &self.environment()).await?;
+                for environment in environments {
+                    let other = describe(path, tools.bindings(), environment).await?;
+                    if !are_equal(&described, &other) {
+                        return Ok(None);
+                    }
+                }
+                described
             }
-        }
+            Some(Tools::Functions(_)) => {
+                describe_functions(path, &component, manifest, outline.docs.as_deref())?.0
+            }
+            None => return Ok(None),
+        };
+        described_tools(path, described.clone(), "0.0.0", &exports)?;
         let section = PackedTools {
             contract: VERSION.into(),
             tools: described,
@@ -119,6 +129,7 @@ impl Runtime {
             imports,
             exports,
             tools: packed.tools,
+            skipped: Vec::new(),
         };
         self.loaded(path, file.digest, manifest, description, code, None)
             .map(Some)

@@ -1,13 +1,24 @@
 //! Reads plugin files: their bytes, digest and manifest, within the limit of their size.
 
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::path::Path;
+//!
+//! The manifest of a component can be in a file beside it. The file then has the same bytes and digest for the host as if
+//! `host pack` had embedded this manifest, so approvals, caches and records cover both.
+
+use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use toolhost_contract::manifest::{MANIFEST_SECTION, MAX_MANIFEST_BYTES};
 use toolhost_contract::{Digest, Manifest, PluginName};
 
+use crate::pack::custom_section;
 use crate::scan::Outline;
 use crate::{LoadError, scan};
+
+/// The file with the manifest of a component that has none: `x.plugin.toml` beside `x.wasm`.
+pub fn side_manifest_path(path: &Path) -> PathBuf {
+    path.with_extension("plugin.toml")
+}
 
 /// Reads the manifest of a component without compiling or running it.
 pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
@@ -65,9 +76,50 @@ pub fn read_outline(path: &Path) -> Result<OutlinedFile, LoadError> {
     })
 }
 
+/// A component file, followed by the manifest beside it as a section.
+struct PluginFile {
+    component: std::fs::File,
+    /// Size of the component in bytes.
+    size: u64,
+    /// Empty if there is no file beside it.
+    section: Cursor<Vec<u8>>,
+}
+
+impl PluginFile {
+    fn size(&self) -> u64 {
+        self.size + self.section.get_ref().len() as u64
+    }
+}
+
+impl Read for PluginFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.component.read(buffer)? {
+            0 => self.section.read(buffer),
+            count => Ok(count),
+        }
+    }
+}
+
+impl Seek for PluginFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => position,
+            SeekFrom::End(0) => self.size(),
+            SeekFrom::Current(0) => {
+                return Ok(self.component.stream_position()? + self.section.position());
+            }
+            _ => return Err(ErrorKind::Unsupported.into()),
+        };
+        let in_component = position.min(self.size);
+        self.component.seek(SeekFrom::Start(in_component))?;
+        self.section.set_position(position - in_component);
+        Ok(position)
+    }
+}
+
 /// A file that is read once from its start to its end.
 struct HashedFile {
-    file: std::fs::File,
+    file: PluginFile,
     hasher: Sha256,
     position: u64,
 }
@@ -103,7 +155,7 @@ impl Seek for HashedFile {
     /// Moves forward only. The end is returned without moving.
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match to {
-            SeekFrom::End(0) => return Ok(self.file.metadata()?.len()),
+            SeekFrom::End(0) => return Ok(self.file.size()),
             SeekFrom::Start(to) if to >= self.position => self.read_to(to)?,
             SeekFrom::Current(0) => {}
             _ => return Err(ErrorKind::Unsupported.into()),
@@ -112,14 +164,41 @@ impl Seek for HashedFile {
     }
 }
 
-fn open(path: &Path) -> Result<std::fs::File, LoadError> {
+fn open(path: &Path) -> Result<PluginFile, LoadError> {
     let failed = |source| read_error(path, source);
-    let file = toolhost_hostfiles::open_regular(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
+    let component = toolhost_hostfiles::open_regular(path).map_err(failed)?;
+    let size = component.metadata().map_err(failed)?.len();
     if size > scan::MAX_SIZE {
         return Err(too_big(path, size));
     }
-    Ok(file)
+    let section = side_manifest(path)?.map_or(Vec::new(), |manifest| {
+        custom_section(MANIFEST_SECTION, &manifest)
+    });
+    Ok(PluginFile {
+        component,
+        size,
+        section: Cursor::new(section),
+    })
+}
+
+fn side_manifest(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
+    let path = side_manifest_path(path);
+    let file = match toolhost_hostfiles::open_regular_no_follow(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(read_error(&path, source)),
+    };
+    let mut text = Vec::new();
+    file.take(MAX_MANIFEST_BYTES as u64 + 1)
+        .read_to_end(&mut text)
+        .map_err(|source| read_error(&path, source))?;
+    if text.len() > MAX_MANIFEST_BYTES {
+        return Err(LoadError::Manifest {
+            path,
+            reason: format!("it is larger than {MAX_MANIFEST_BYTES} bytes"),
+        });
+    }
+    Ok(Some(text))
 }
 
 fn read_error(path: &Path, source: std::io::Error) -> LoadError {

@@ -16,11 +16,7 @@ const MAX_DETAILS: usize = 16 << 10;
 pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
     let size = outcome_size(&raw);
     if size > limit {
-        return Err(CallError::new(
-            ErrorClass::OutputLimit,
-            format!("the result is {size} bytes; the limit is {limit} bytes"),
-        )
-        .recommend("ask for less: a narrower path or pattern, or a range"));
+        return Err(too_large(size, limit));
     }
     let bad = |label: &str, error: String| {
         CallError::new(
@@ -62,6 +58,15 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
             .transpose()?,
         meta: json("meta", raw.meta)?.map(without_reserved),
     })
+}
+
+/// The error for a result above its limit, both in bytes.
+pub fn too_large(size: u64, limit: u64) -> CallError {
+    CallError::new(
+        ErrorClass::OutputLimit,
+        format!("the result is {size} bytes; the limit is {limit} bytes"),
+    )
+    .recommend("ask for less: a narrower path or pattern, or a range")
 }
 
 pub(super) fn outcome_size(raw: &types::Outcome) -> u64 {
@@ -151,7 +156,8 @@ pub(super) const RESERVED: [&str; 12] = [
     "user_denied",
 ];
 
-fn code(raw: &str) -> String {
+/// The code of a failure as the tool gave it, except for those of the host.
+pub fn error_code(raw: &str) -> String {
     if RESERVED.contains(&raw) {
         format!("tool:{raw}")
     } else {
@@ -162,7 +168,7 @@ fn code(raw: &str) -> String {
 fn failure(mut raw: types::Failure) -> Failure {
     Failure {
         details: details(&mut raw),
-        code: raw.code.as_deref().map(code),
+        code: raw.code.as_deref().map(error_code),
         message: raw.message,
         recommendations: raw.recommendations,
         retryable: raw.retryable,
@@ -210,7 +216,7 @@ pub fn error(raw: types::ToolError) -> CallError {
     let mut error = CallError::new(class, text::head(&raw.message, 16 << 10));
     error.details = details(&mut raw);
     if let Some(code) = raw.code {
-        error.code = self::code(&code);
+        error.code = error_code(&code);
     }
     error.recommendations = raw
         .recommendations

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use toolhost_contract::Manifest;
 
 use toolhost_contract::manifest::TOOLS_SECTION;
 
@@ -112,7 +113,10 @@ async fn hooks_are_compiled_before_the_host_starts() {
     let loaded = setup.load().await.unwrap();
     assert_eq!(loaded.code_state(), CodeState::Compiled);
     let hooks = hooks_component();
-    let packed = setup.runtime.packed_tools(Path::new("x.wasm"), &hooks, &[]);
+    let manifest = Manifest::parse("plugin.toml", MANIFEST).unwrap();
+    let packed = setup
+        .runtime
+        .packed_tools(Path::new("x.wasm"), &hooks, &manifest, &[]);
     assert_eq!(packed.await.unwrap(), None);
 }
 

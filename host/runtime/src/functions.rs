@@ -1,0 +1,460 @@
+//! The functions that a component without our interface exports, as tools.
+
+use serde_json::{Value, json};
+use toolhost_contract::manifest::FunctionEntry;
+use toolhost_contract::{
+    Call, CallError, Effect, ErrorClass, Failure, Manifest, Outcome, ToolName, text,
+};
+use wasmtime::component::types::{ComponentFunc, ComponentItem};
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Type, Val};
+use wasmtime::{Engine, Store};
+
+use crate::api::v0_1::{error_code, too_large, types};
+use crate::export::{Bindings, Export};
+use crate::instance::CallEnvironment;
+use crate::state::State;
+
+pub mod docs;
+mod json_schema;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use docs::Docs;
+
+/// Maximum size of a schema in bytes. Larger ones fill the context of a model.
+const MAX_SCHEMA: usize = 64 << 10;
+const MAX_DESCRIPTION: usize = 16 << 10;
+const MAX_DETAILS: usize = 16 << 10;
+/// Maximum number of exported functions that are looked at. Tools have a lower limit.
+const MAX_FUNCTIONS: usize = 1_000;
+
+/// The exported functions of a component, linked.
+pub(crate) struct FunctionsPre {
+    linked: InstancePre<State>,
+    functions: Vec<Function>,
+}
+
+/// An exported function that can be a tool.
+pub(crate) struct Function {
+    /// `interface.function`, or `function` at the root. The manifest and the alias of the tool use it.
+    id: String,
+    /// Export of the component that contains it; `None` at the root.
+    interface: Option<String>,
+    name: String,
+    index: ComponentExportIndex,
+    parameters: Vec<(String, Type)>,
+    returned: Returned,
+}
+
+/// What a function returns. A `result` as the whole type is the outcome of the call.
+enum Returned {
+    Nothing,
+    Value(Type),
+    Result { ok: Option<Type>, err: Option<Type> },
+}
+
+/// An exported function that cannot be a tool.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SkippedFunction {
+    pub id: String,
+    pub reason: String,
+}
+
+impl Bindings for FunctionsPre {
+    type Instance = Instance;
+
+    fn new(linked: InstancePre<State>) -> wasmtime::Result<Self> {
+        let (functions, _) = exported(linked.component());
+        Ok(Self { linked, functions })
+    }
+
+    fn engine(&self) -> &Engine {
+        self.linked.engine()
+    }
+
+    fn instantiate(
+        &self,
+        store: &mut Store<State>,
+    ) -> impl Future<Output = wasmtime::Result<Instance>> + Send {
+        self.linked.instantiate_async(store)
+    }
+}
+
+/// Returns the functions that the component exports, in the order of its exports.
+pub(crate) fn exported(component: &Component) -> (Vec<Function>, Vec<SkippedFunction>) {
+    let engine = component.engine();
+    let (mut functions, mut skipped) = (Vec::new(), Vec::new());
+    let mut add = |interface: Option<&str>, name: &str, index, ty: &ComponentFunc| {
+        if functions.len() + skipped.len() == MAX_FUNCTIONS {
+            return;
+        }
+        let id = interface.map_or(name.to_owned(), |interface| {
+            format!("{}.{name}", short_name(interface))
+        });
+        match Function::new(id.clone(), interface, name, index, ty) {
+            Ok(function) => functions.push(function),
+            Err(reason) => skipped.push(SkippedFunction {
+                id: text::escape_line(&id, 120),
+                reason,
+            }),
+        }
+    };
+    for (export, item) in component.component_type().exports(engine) {
+        let parent = component.get_export_index(None, export);
+        match item.ty {
+            ComponentItem::ComponentFunc(ty) => add(None, export, parent, &ty),
+            ComponentItem::ComponentInstance(instance) => {
+                for (name, item) in instance.exports(engine) {
+                    if let ComponentItem::ComponentFunc(ty) = item.ty {
+                        let index = component.get_export_index(parent.as_ref(), name);
+                        add(Some(export), name, index, &ty);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    (functions, skipped)
+}
+
+impl Function {
+    /// Returns the reason if the function cannot be a tool.
+    fn new(
+        id: String,
+        interface: Option<&str>,
+        name: &str,
+        index: Option<ComponentExportIndex>,
+        ty: &ComponentFunc,
+    ) -> Result<Self, String> {
+        let refuse = |reason: &str| Err(reason.to_owned());
+        let in_interface = |prefix: &str| interface.is_some_and(|name| name.starts_with(prefix));
+        if in_interface("wasi:") {
+            return refuse("it is a function of WASI, which only other hosts call");
+        }
+        if interface == Some("exports") && name == "init" {
+            return refuse("componentize-py calls it when it builds a component");
+        }
+        if name.starts_with('[') {
+            return refuse("it belongs to a resource");
+        }
+        if ty.async_() {
+            return refuse("it is asynchronous");
+        }
+        let Some(index) = index else {
+            return refuse("it is not exported");
+        };
+        let function = Self {
+            id,
+            interface: interface.map(str::to_owned),
+            name: name.to_owned(),
+            index,
+            parameters: ty
+                .params()
+                .map(|(name, ty)| (name.to_owned(), ty))
+                .collect(),
+            returned: match ty.results().next() {
+                None => Returned::Nothing,
+                Some(Type::Result(result)) => Returned::Result {
+                    ok: result.ok(),
+                    err: result.err(),
+                },
+                Some(ty) => Returned::Value(ty),
+            },
+        };
+        function.schemas()?;
+        Ok(function)
+    }
+
+    fn parameters(&self) -> impl Iterator<Item = (&str, &Type)> {
+        self.parameters.iter().map(|(name, ty)| (name.as_str(), ty))
+    }
+
+    /// Returns the schema of the input and, unless the result is text or nothing, that of the structured result.
+    fn schemas(&self) -> Result<(String, Option<String>), String> {
+        let input = json_schema::of_parameters(self.parameters());
+        let input = input.map_err(|error| error.to_string())?.to_string();
+        let output = match &self.returned {
+            Returned::Nothing | Returned::Result { ok: None, .. } => None,
+            Returned::Value(ty) | Returned::Result { ok: Some(ty), .. } => Some(ty),
+        };
+        let output = output.map(json_schema::of_result).transpose();
+        let output = output.map_err(|error| error.to_string())?;
+        if let Returned::Result { err: Some(ty), .. } = &self.returned {
+            json_schema::of_result(ty).map_err(|error| error.to_string())?;
+        }
+        let output = output.filter(|_| !self.returns_text());
+        let output = output.map(|schema| schema.to_string());
+        let size = input.len().max(output.as_ref().map_or(0, String::len));
+        if size > MAX_SCHEMA {
+            return Err(format!(
+                "its schema has {size} bytes; the limit is {MAX_SCHEMA}"
+            ));
+        }
+        Ok((input, output))
+    }
+
+    fn returns_text(&self) -> bool {
+        matches!(
+            self.returned,
+            Returned::Value(Type::String)
+                | Returned::Result {
+                    ok: Some(Type::String),
+                    ..
+                }
+        )
+    }
+
+    /// Default name of the tool: `calculate_eval_expression` for `calculate.eval-expression`.
+    fn tool_name(&self) -> String {
+        self.id.to_lowercase().replace(['-', '.'], "_")
+    }
+
+    fn is(&self, entry: &FunctionEntry) -> bool {
+        let full = |interface| format!("{interface}.{}", self.name) == entry.function;
+        entry.function == self.id || self.interface.as_ref().is_some_and(full)
+    }
+
+    fn describe(
+        &self,
+        entry: Option<&FunctionEntry>,
+        docs: &Docs,
+    ) -> Result<types::Descriptor, String> {
+        let (input_schema, output_schema) = self.schemas()?;
+        let interface = self.interface.as_deref().map(short_name);
+        let described = entry.and_then(|entry| entry.description.as_deref());
+        let described = described.or_else(|| docs.of_function(interface, &self.name));
+        Ok(types::Descriptor {
+            name: match entry.and_then(|entry| entry.name.as_ref()) {
+                Some(name) => name.to_string(),
+                None => self.tool_name(),
+            },
+            aliases: vec![self.id.clone()],
+            description: described.map_or_else(
+                || {
+                    format!(
+                        "The function `{}`; its author did not describe it.",
+                        self.id
+                    )
+                },
+                |text| text::head(text, MAX_DESCRIPTION).to_owned(),
+            ),
+            input_schema,
+            output_schema,
+            annotations: annotations(entry),
+            requires: entry.map_or(Vec::new(), |entry| entry.requires.clone()),
+            output_markdown: Some(false),
+            display_name: None,
+            icon: None,
+            category: None,
+            kind: None,
+            version: None,
+            tags: Vec::new(),
+            strict: None,
+            concurrency: None,
+            can_stream: false,
+            can_background: false,
+            timeout_ms: None,
+            inactivity_timeout_ms: None,
+            max_output_bytes: None,
+            depends_on: Vec::new(),
+            hooks: Vec::new(),
+            sinks: Vec::new(),
+            sources: Vec::new(),
+            examples: Vec::new(),
+            extra: None,
+        })
+    }
+
+    /// Converts what the function returned. `limit` bounds its size as JSON or text, in bytes.
+    fn outcome(&self, returned: Option<Val>, limit: u64) -> Result<Outcome, CallError> {
+        let (value, ty) = match (returned, &self.returned) {
+            (None, _) | (Some(Val::Result(Ok(None))), Returned::Result { .. }) => {
+                return Ok(Outcome::default());
+            }
+            (Some(Val::Result(Err(error))), Returned::Result { err, .. }) => {
+                let error = error.zip(err.as_ref()).map(|(error, ty)| (*error, ty));
+                return failure(error, limit);
+            }
+            (Some(Val::Result(Ok(Some(value)))), Returned::Result { ok: Some(ty), .. }) => {
+                (*value, ty)
+            }
+            (Some(value), Returned::Value(ty)) => (value, ty),
+            _ => return Err(CallError::internal("a result is not of its type")),
+        };
+        let value = json(value, ty, limit)?;
+        Ok(match value {
+            Value::String(text) if self.returns_text() => Outcome::text(text),
+            value => Outcome {
+                structured: Some(json!({"result": value})),
+                ..Outcome::default()
+            },
+        })
+    }
+}
+
+/// Without an effect in the manifest, nothing is known, and the tool is treated as `destroys`.
+fn annotations(entry: Option<&FunctionEntry>) -> types::Annotations {
+    let effect = entry.and_then(|entry| entry.effect);
+    types::Annotations {
+        pure: effect.map(|effect| effect == Effect::Pure),
+        read_only: effect.map(|effect| effect <= Effect::Reads),
+        destructive: effect.map(|effect| effect == Effect::Destroys),
+        idempotent: None,
+        open_world: entry.and_then(|entry| entry.open_world),
+        interactive: None,
+    }
+}
+
+fn json(value: Val, ty: &Type, limit: u64) -> Result<Value, CallError> {
+    let value = values::to_json(value, ty);
+    let value = value.ok_or_else(|| CallError::internal("a result is not of its type"))?;
+    let size = match &value {
+        Value::String(text) => text.len(),
+        value => value.to_string().len(),
+    };
+    if size as u64 > limit {
+        return Err(too_large(size as u64, limit));
+    }
+    Ok(value)
+}
+
+/// The outcome of a function that returned an error.
+fn failure(error: Option<(Val, &Type)>, limit: u64) -> Result<Outcome, CallError> {
+    let name = match &error {
+        Some((Val::Enum(name) | Val::Variant(name, _), _)) => Some(name.clone()),
+        _ => None,
+    };
+    let value = error
+        .map(|(error, ty)| json(error, ty, limit))
+        .transpose()?;
+    let message = match &value {
+        None => "the function returned an error without a value".to_owned(),
+        Some(Value::String(text)) => text::head(text, MAX_DESCRIPTION).to_owned(),
+        Some(value) => match value.get("message").and_then(Value::as_str) {
+            Some(message) => text::head(message, MAX_DESCRIPTION).to_owned(),
+            None => text::head(&value.to_string(), MAX_DESCRIPTION).to_owned(),
+        },
+    };
+    let details =
+        value.filter(|value| !value.is_string() && value.to_string().len() <= MAX_DETAILS);
+    Ok(Outcome {
+        error: Some(Failure {
+            code: name.as_deref().map(error_code),
+            message,
+            recommendations: Vec::new(),
+            retryable: false,
+            cause: None,
+            details: details.map(|error| json!({"error": error})),
+        }),
+        ..Outcome::default()
+    })
+}
+
+/// `add` of `docs:adder/add@0.1.0`.
+fn short_name(export: &str) -> &str {
+    let path = export.split('@').next().unwrap_or(export);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Describes the functions as tools. An error is about the manifest.
+pub(crate) fn describe(
+    component: &Component,
+    manifest: &Manifest,
+    docs: &Docs,
+) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), String> {
+    let (functions, mut skipped) = exported(component);
+    for entry in &manifest.functions {
+        if !functions.iter().any(|function| function.is(entry)) {
+            let known = skipped.iter().find(|skipped| skipped.id == entry.function);
+            let reason = known.map_or("the component exports no such function", |known| {
+                &known.reason
+            });
+            let shown = text::escape_line(&entry.function, 120);
+            return Err(format!("function `{shown}` in the manifest: {reason}"));
+        }
+    }
+    let mut tools: Vec<types::Descriptor> = Vec::new();
+    for function in &functions {
+        let entry = manifest.functions.iter().find(|entry| function.is(entry));
+        let described = function.describe(entry, docs).and_then(|tool| {
+            let name = ToolName::parse(&tool.name);
+            name.map_err(|error| format!("{error}; set its `name` in the manifest"))?;
+            if tools.iter().any(|other| other.name == tool.name) {
+                let reason =
+                    "another function has the same name as a tool; set its `name` in the manifest";
+                return Err(reason.to_owned());
+            }
+            Ok(tool)
+        });
+        match described {
+            Ok(tool) => tools.push(tool),
+            Err(reason) => skipped.push(SkippedFunction {
+                id: text::escape_line(&function.id, 120),
+                reason,
+            }),
+        }
+    }
+    Ok((tools, skipped))
+}
+
+/// Runs a call of one of the functions in an instance of its own. The second value is a notice of the host.
+pub(crate) async fn call(
+    functions: &Export<FunctionsPre>,
+    environment: CallEnvironment<'_>,
+    call: &Call,
+    manifest: &Manifest,
+    limit: u64,
+) -> Result<(Outcome, Option<String>), CallError> {
+    let all = &functions.bindings().functions;
+    let named = |entry: &&FunctionEntry| entry.name.as_ref() == Some(&call.tool);
+    let function = match manifest.functions.iter().find(named) {
+        Some(entry) => all.iter().find(|function| function.is(entry)),
+        None => all
+            .iter()
+            .find(|function| function.tool_name() == call.tool.as_str()),
+    };
+    let function = function.ok_or_else(|| {
+        CallError::new(
+            ErrorClass::NotRegistered,
+            "the component has no such function",
+        )
+    })?;
+    let arguments = values::arguments(&call.input, function.parameters());
+    let arguments = arguments.map_err(|error| {
+        CallError::new(
+            ErrorClass::InvalidInput,
+            text::escape_line(&error.to_string(), 500),
+        )
+    })?;
+    let (returned, notice) = functions
+        .run(environment, async |store, instance| {
+            let exported = instance.get_func(&mut *store, function.index);
+            let exported =
+                exported.ok_or_else(|| wasmtime::format_err!("the function is not exported"))?;
+            let count = usize::from(!matches!(function.returned, Returned::Nothing));
+            let mut returned = vec![Val::Bool(false); count];
+            exported
+                .call_async(&mut *store, &arguments, &mut returned)
+                .await?;
+            Ok((returned.pop(), store.data().unnamed.notice()))
+        })
+        .await?;
+    Ok((function.outcome(returned, limit)?, notice))
+}
+
+/// The text of the error if a component has no function that can be a tool.
+pub(crate) fn no_tools(skipped: &[SkippedFunction]) -> String {
+    let skipped = skipped.iter().take(5);
+    let skipped: Vec<_> = skipped
+        .map(|one| format!("`{}`: {}", one.id, one.reason))
+        .collect();
+    if skipped.is_empty() {
+        return "it exports no functions".to_owned();
+    }
+    format!(
+        "none of its functions can be a tool: {}",
+        skipped.join("; ")
+    )
+}

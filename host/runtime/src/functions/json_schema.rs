@@ -1,0 +1,183 @@
+//! JSON Schemas (2020-12) of WIT types. `values` converts values in the same form.
+
+use serde_json::{Map, Value, json};
+use wasmtime::component::Type;
+
+/// Largest integer that every JSON parser reads exactly.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+/// Maximum number of subschemas of one function. WIT types that share parts are written out at each use, so a component
+/// of a few kilobytes can have types with a million parts. The kernel allows 2000 alternatives for one value.
+const MAX_PARTS: usize = 500;
+
+/// Why values of a type cannot be passed as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedType {
+    #[error("it uses a {0}, which JSON cannot represent")]
+    Kind(&'static str),
+    #[error("its types have more than {MAX_PARTS} parts")]
+    TooLarge,
+}
+
+/// Whether the schema describes values that a caller writes or values that a function returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Input,
+    Output,
+}
+
+struct Schemas {
+    of: Use,
+    parts: usize,
+}
+
+/// Returns the schema of an object with these parameters.
+pub fn of_parameters<'a>(
+    parameters: impl Iterator<Item = (&'a str, &'a Type)>,
+) -> Result<Value, UnsupportedType> {
+    let (of, parts) = (Use::Input, 0);
+    Schemas { of, parts }.members(parameters)
+}
+
+/// Returns the schema of an object with the member `result`.
+pub fn of_result(ty: &Type) -> Result<Value, UnsupportedType> {
+    let (of, parts) = (Use::Output, 0);
+    let result = Schemas { of, parts }.of(ty)?;
+    Ok(object(&[("result", result)], &["result"]))
+}
+
+impl Schemas {
+    fn of(&mut self, ty: &Type) -> Result<Value, UnsupportedType> {
+        self.count(1)?;
+        Ok(match ty {
+            Type::Bool => json!({"type": "boolean"}),
+            Type::S8 => integer(i8::MIN, i8::MAX),
+            Type::U8 => integer(u8::MIN, u8::MAX),
+            Type::S16 => integer(i16::MIN, i16::MAX),
+            Type::U16 => integer(u16::MIN, u16::MAX),
+            Type::S32 => integer(i32::MIN, i32::MAX),
+            Type::U32 => integer(u32::MIN, u32::MAX),
+            Type::S64 => long_integer(-MAX_SAFE_INTEGER.cast_signed(), "^-?[0-9]{1,19}$"),
+            Type::U64 => long_integer(0, "^[0-9]{1,20}$"),
+            Type::Float32 | Type::Float64 if self.of == Use::Input => json!({"type": "number"}),
+            Type::Float32 | Type::Float64 => {
+                json!({"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]})
+            }
+            Type::Char => json!({"type": "string", "minLength": 1, "maxLength": 1}),
+            Type::String => json!({"type": "string"}),
+            Type::List(list) => match list.ty() {
+                Type::U8 => json!({"type": "string", "contentEncoding": "base64"}),
+                item => json!({"type": "array", "items": self.of(&item)?}),
+            },
+            Type::Record(record) => {
+                let fields: Vec<_> = record
+                    .fields()
+                    .map(|field| (field.name, field.ty))
+                    .collect();
+                self.members(fields.iter().map(|(name, ty)| (*name, ty)))?
+            }
+            Type::Tuple(tuple) => {
+                let items = tuple.types().map(|ty| self.of(&ty));
+                let items = items.collect::<Result<Vec<_>, _>>()?;
+                let count = items.len();
+                json!({"type": "array", "prefixItems": items, "minItems": count, "maxItems": count})
+            }
+            Type::Variant(variant) => {
+                let forms = variant.cases().map(|case| {
+                    let tag = json!({"type": "string", "const": case.name});
+                    self.count(1)?;
+                    Ok(match &case.ty {
+                        None => object(&[("tag", tag)], &["tag"]),
+                        Some(ty) => object(&[("tag", tag), ("val", self.of(ty)?)], &["tag", "val"]),
+                    })
+                });
+                json!({"oneOf": forms.collect::<Result<Vec<_>, _>>()?})
+            }
+            Type::Enum(cases) => {
+                self.count(cases.names().len())?;
+                json!({"type": "string", "enum": cases.names().collect::<Vec<_>>()})
+            }
+            Type::Option(option) => {
+                let inner = option.ty();
+                let some = self.of(&inner)?;
+                // `null` already means that the inner option is empty.
+                let some = match inner {
+                    Type::Option(_) => object(&[("some", some)], &["some"]),
+                    _ => some,
+                };
+                json!({"anyOf": [some, {"type": "null"}]})
+            }
+            Type::Result(result) => {
+                let mut form = |name, ty: Option<Type>| {
+                    let value = match ty {
+                        Some(ty) => self.of(&ty)?,
+                        None => json!({"type": "null"}),
+                    };
+                    Ok(object(&[(name, value)], &[name]))
+                };
+                json!({"oneOf": [form("ok", result.ok())?, form("err", result.err())?]})
+            }
+            Type::Flags(flags) => {
+                self.count(flags.names().len())?;
+                let names: Vec<_> = flags.names().collect();
+                json!({"type": "array", "items": {"type": "string", "enum": names}})
+            }
+            Type::Own(_) | Type::Borrow(_) => return Err(UnsupportedType::Kind("resource")),
+            Type::Future(_) => return Err(UnsupportedType::Kind("future")),
+            Type::Stream(_) => return Err(UnsupportedType::Kind("stream")),
+            Type::ErrorContext => return Err(UnsupportedType::Kind("error context")),
+            Type::Map(_) => return Err(UnsupportedType::Kind("map")),
+            Type::FixedLengthList(_) => return Err(UnsupportedType::Kind("list of fixed length")),
+        })
+    }
+
+    fn count(&mut self, parts: usize) -> Result<(), UnsupportedType> {
+        self.parts = self.parts.saturating_add(parts);
+        if self.parts > MAX_PARTS {
+            return Err(UnsupportedType::TooLarge);
+        }
+        Ok(())
+    }
+
+    /// An object with a member for each field. An empty option is an absent member.
+    fn members<'a>(
+        &mut self,
+        fields: impl Iterator<Item = (&'a str, &'a Type)>,
+    ) -> Result<Value, UnsupportedType> {
+        let (mut members, mut required) = (Vec::new(), Vec::new());
+        for (name, ty) in fields {
+            let schema = if let Type::Option(option) = ty {
+                self.of(&option.ty())?
+            } else {
+                required.push(name);
+                self.of(ty)?
+            };
+            members.push((name, schema));
+        }
+        Ok(object(&members, &required))
+    }
+}
+
+fn object(members: &[(&str, Value)], required: &[&str]) -> Value {
+    let members = members.iter().cloned();
+    let properties: Map<_, _> = members
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .collect();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn integer(min: impl Into<i64>, max: impl Into<i64>) -> Value {
+    json!({"type": "integer", "minimum": min.into(), "maximum": max.into()})
+}
+
+/// Clients that read numbers as floating-point would change larger integers, so these are strings.
+fn long_integer(min: i64, pattern: &str) -> Value {
+    json!({"anyOf": [
+        {"type": "integer", "minimum": min, "maximum": MAX_SAFE_INTEGER},
+        {"type": "string", "pattern": pattern},
+    ]})
+}
