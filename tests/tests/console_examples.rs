@@ -49,6 +49,11 @@ const PREPARATIONS: &[(&str, &str, &str)] = &[
             {"id": "toolu_2", "name": "grep", "input": {"pattern": "TODO"}}]' > calls.json; touch README.md"#,
     ),
     (
+        "docs/components.md",
+        "host tools --plugins ./notes.wasm",
+        r#"cp "$GUESTS/plain_functions.wasm" notes.wasm"#,
+    ),
+    (
         "docs/formats.md",
         "host tools --format anthropic --plugins ./plugins --allow-path . > tools.json",
         r#"echo '{"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "read_file",
@@ -68,6 +73,11 @@ const PREPARATIONS: &[(&str, &str, &str)] = &[
         "docs/prompts.md",
         "host call write_file path=notes/a.txt content=one --plugins ./plugins --allow-path .:rw",
         "mkdir notes",
+    ),
+    (
+        "docs/signatures.md",
+        "host key new ann > ann.pub",
+        r#"cp "$GUESTS/plain_functions.wasm" notes.wasm"#,
     ),
     (
         "docs/staged-writes.md",

@@ -23,6 +23,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-net", &[]),
     ("toolhost-hostfiles", &[]),
     (
+        "toolhost-packages",
+        &["toolhost-contract", "toolhost-hostfiles"],
+    ),
+    (
         "toolhost-runtime",
         &[
             "toolhost-contract",
@@ -64,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-kernel",
             "toolhost-mcp-client",
             "toolhost-net",
+            "toolhost-packages",
             "toolhost-process",
             "toolhost-runtime",
             "toolhost-store",
@@ -81,6 +86,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-mcp-server",
             "toolhost-mcp-client",
             "toolhost-net",
+            "toolhost-packages",
             "toolhost-process",
             "toolhost-runtime",
             "toolhost-store",

@@ -11,6 +11,7 @@ use crate::commands::call::{self, CallArgs};
 use crate::commands::calls::CallsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::inspect::InspectArgs;
+use crate::commands::key::KeyCommand;
 use crate::commands::mcp::McpCommand;
 use crate::commands::pack::PackArgs;
 use crate::commands::plugins::PluginsArgs;
@@ -18,6 +19,7 @@ use crate::commands::policy::PolicyCommand;
 use crate::commands::prune::PruneArgs;
 use crate::commands::run::{self, RunArgs};
 use crate::commands::sessions::SessionsArgs;
+use crate::commands::sign::{SignArgs, VerifyArgs};
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
@@ -41,6 +43,7 @@ Exit codes:
   7  internal error
   8  waiting for approval
   9  the records cannot be read or written
+  10 a signature is missing or invalid
 
 Plugins cannot use files, environment variables, the network or programs unless you grant it.";
 
@@ -81,6 +84,15 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Embed a manifest in a component
     Pack(PackArgs),
+    /// Manage keys that sign plugins
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// Sign a plugin file: write its signature to FILE.sigstore.json
+    Sign(SignArgs),
+    /// Verify the signature of a plugin file, offline
+    Verify(VerifyArgs),
     /// Compile the component on standard input (started by the host as a separate process)
     #[command(hide = true)]
     CompileWorker,

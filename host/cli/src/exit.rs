@@ -19,6 +19,8 @@ pub enum Exit {
     Waiting,
     /// The records cannot be read or written.
     Store,
+    /// A signature is missing or invalid.
+    Signature,
 }
 
 impl Exit {
@@ -34,6 +36,7 @@ impl Exit {
             Exit::Internal => 7,
             Exit::Waiting => 8,
             Exit::Store => 9,
+            Exit::Signature => 10,
         }
     }
 }

@@ -17,7 +17,8 @@ use toolhost_contract::units::format_duration;
 use toolhost_contract::{Capability, Manifest, Mode, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp_server::{ClientAgents, Readiness};
-use toolhost_runtime::{CodeState, Runtime};
+use toolhost_packages::TrustPolicy;
+use toolhost_runtime::{CodeState, Runtime, RuntimeSettings};
 use toolhost_telemetry::{Telemetry, TelemetryTask};
 
 use crate::exit::{CliError, Exit, OrExit};
@@ -234,13 +235,13 @@ fn compiler() -> Result<Compiler, CliError> {
 /// The runtime without a kernel, with a cache if there is a directory for it.
 pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runtime, CliError> {
     let say: toolhost::MessageSink = Arc::new(note);
-    Ok(toolhost::runtime(
+    let settings = RuntimeSettings {
         cache_dir,
+        compiler: compiler()?,
         max_concurrent,
-        compiler()?,
-        toolhost::describe_environment(Mode::default(), Profile::default()),
-        &say,
-    )?)
+        environment: toolhost::describe_environment(Mode::default(), Profile::default()),
+    };
+    Ok(toolhost::runtime(settings, TrustPolicy::default(), &say)?)
 }
 
 /// The file and the reason why it could not be loaded, in one line.

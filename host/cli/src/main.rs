@@ -127,6 +127,9 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),
         Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(*args)),
         Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
+        Command::Key { command } => commands::key::key(&command),
+        Command::Sign(args) => commands::sign::sign_file(&args),
+        Command::Verify(args) => commands::sign::verify_file(&args),
         Command::Pack(args) => runtime()?.block_on(commands::pack::pack(&args)),
         Command::Bench(args) => runtime()?.block_on(commands::bench::bench(args)),
         Command::Completions { shell } => {

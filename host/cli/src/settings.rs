@@ -17,10 +17,11 @@ use toolhost_formats::profile::UnmappedTools;
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
 use toolhost_mcp_client::Discovery;
+use toolhost_packages::{PublicKey, TrustPolicy};
 
 use crate::config::{
     self, AbTestTable, Bound, Config, PathEntry, PluginTable, PoolsTable, RetentionTable,
-    StoreTable, UseTools, Variable, expand_variables,
+    SignaturesTable, StoreTable, UseTools, Variable, expand_variables,
 };
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
@@ -173,6 +174,7 @@ impl CliSettings {
         .map_err(|error| file.locate(error))?;
         let mcp = McpSettings::resolve(&config.mcp, of_file)?;
         core.read_only = resolved.files;
+        add_trust(&mut core, &config.signatures, &file)?;
         core.read_only
             .extend(server_programs(&servers, discovery.as_ref()));
         core.host_paths = host_paths;
@@ -402,6 +404,27 @@ pub fn server_programs(
         })
     });
     of_servers.chain(of_discovery).flatten().collect()
+}
+
+fn add_trust(
+    core: &mut toolhost::Settings,
+    table: &SignaturesTable,
+    file: &FileContext<'_>,
+) -> Result<(), String> {
+    let required = table.required;
+    if required && table.keys.is_empty() {
+        let message = "`signatures.required` needs `keys`, the public keys of trusted authors";
+        return Err(file.locate(message.to_owned()));
+    }
+    let paths = table.keys.iter().map(|path| file.path(path));
+    let paths: Vec<PathBuf> = paths.collect::<Result<_, _>>()?;
+    let keys = paths.iter().map(|path| PublicKey::read(path));
+    let keys = keys
+        .collect::<Result<_, _>>()
+        .map_err(|error| file.locate(format!("`signatures.keys`: {error}")))?;
+    core.trust = TrustPolicy { keys, required };
+    core.read_only.extend(paths);
+    Ok(())
 }
 
 fn retention(table: &RetentionTable) -> RetentionSettings {

@@ -301,18 +301,8 @@ impl Manifest {
                 why: need.why,
             });
         }
-        let mut functions: Vec<FunctionEntry> = Vec::with_capacity(raw.functions.len());
-        for entry in raw.functions {
-            let span = entry.span();
-            let entry = entry.into_inner();
-            let same = |other: &FunctionEntry| other.function == entry.function;
-            if functions.iter().any(same) {
-                let shown = crate::text::escape_line(&entry.function, 80);
-                let message = format!("there are two entries for the function `{shown}`");
-                return Err(at(Some(span), message));
-            }
-            functions.push(entry);
-        }
+        let functions =
+            unique_functions(raw.functions).map_err(|(span, message)| at(Some(span), message))?;
         Ok(Self {
             name,
             version: raw.version.into_inner(),
@@ -356,6 +346,25 @@ impl Manifest {
             .filter(move |need| need.capability == capability)
             .flat_map(|need| need.names.iter().map(String::as_str))
     }
+}
+
+/// Returns the position of a second entry for the same function as an error.
+fn unique_functions(
+    entries: Vec<toml::Spanned<FunctionEntry>>,
+) -> Result<Vec<FunctionEntry>, (std::ops::Range<usize>, String)> {
+    let mut functions: Vec<FunctionEntry> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let span = entry.span();
+        let entry = entry.into_inner();
+        let same = |other: &FunctionEntry| other.function == entry.function;
+        if functions.iter().any(same) {
+            let shown = crate::text::escape_line(&entry.function, 80);
+            let message = format!("there are two entries for the function `{shown}`");
+            return Err((span, message));
+        }
+        functions.push(entry);
+    }
+    Ok(functions)
 }
 
 /// Returns the 1-based line of a byte offset.

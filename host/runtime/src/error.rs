@@ -11,10 +11,11 @@ pub enum RuntimeError {
 /// Why a plugin could not be loaded. `Display` omits the cause chain, which goes to the operator's log.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {error}", path.display())]
     Read {
         path: PathBuf,
-        source: std::io::Error,
+        // Not the source, because the message contains it.
+        error: std::io::Error,
     },
     #[error("{} is {size} bytes; the limit for a component is {limit} bytes", path.display())]
     TooBig {
@@ -35,6 +36,8 @@ pub enum LoadError {
     Manifest { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]
     Contract { path: PathBuf, reason: String },
+    #[error("{}: {reason}", path.display())]
+    Untrusted { path: PathBuf, reason: String },
     #[error("cannot compile {}: {reason}", path.display())]
     Compile { path: PathBuf, reason: String },
     #[error("{} has changed since it was loaded; run `host plugins reload`", path.display())]

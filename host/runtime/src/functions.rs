@@ -225,12 +225,14 @@ impl Function {
         let interface = self.interface.as_deref().map(short_name);
         let described = entry.and_then(|entry| entry.description.as_deref());
         let described = described.or_else(|| docs.of_function(interface, &self.name));
+        let name = match entry.and_then(|entry| entry.name.as_ref()) {
+            Some(name) => name.to_string(),
+            None => self.tool_name(),
+        };
+        let alias = (name != self.id).then(|| self.id.clone());
         Ok(types::Descriptor {
-            name: match entry.and_then(|entry| entry.name.as_ref()) {
-                Some(name) => name.to_string(),
-                None => self.tool_name(),
-            },
-            aliases: vec![self.id.clone()],
+            name,
+            aliases: alias.into_iter().collect(),
             description: described.map_or_else(
                 || {
                     format!(

@@ -52,7 +52,10 @@ pub use compile::{Compiler, compile_worker};
 pub use error::{LoadError, RuntimeError};
 pub use functions::SkippedFunction;
 pub use hooks::HookCall;
-pub use load::{CodeState, Loaded, Runtime, RuntimeSettings, read_manifest, side_manifest_path};
+pub use load::{
+    CodeState, Loaded, Runtime, RuntimeSettings, VerifyFile, file_digest, read_manifest,
+    side_manifest_path,
+};
 pub use owners::session_owner;
 pub use pack::pack;
 pub use path_view::is_host_dir as is_own_folder;

@@ -31,8 +31,8 @@ use contract_check::{
     ToolSource, check_contract, check_import, described_tools, exported, has_hooks, link_error,
     tool_source,
 };
+pub use plugin_file::{file_digest, read_manifest, side_manifest_path};
 use plugin_file::{manifest, read, read_outline};
-pub use plugin_file::{read_manifest, side_manifest_path};
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.
 const MAX_COMPILERS: usize = 2;
@@ -50,6 +50,9 @@ pub struct RuntimeSettings {
     pub environment: Vec<(String, String)>,
 }
 
+/// Refuses a plugin file that the operator does not trust, with the reason.
+pub type VerifyFile = dyn Fn(&Path, Digest) -> Result<(), String> + Send + Sync;
+
 /// The engine and the state shared by all plugins. Cheap to clone.
 #[derive(Clone)]
 pub struct Runtime(Arc<Shared>);
@@ -63,6 +66,7 @@ struct Shared {
     ready_instances: Arc<ReadyInstances>,
     environment: RwLock<Environment>,
     warnings: Vec<String>,
+    verify: Box<VerifyFile>,
 }
 
 /// Facts on which descriptions of tools can depend.
@@ -70,6 +74,14 @@ type Environment = Arc<[(String, String)]>;
 
 impl Runtime {
     pub fn new(settings: RuntimeSettings) -> Result<Self, RuntimeError> {
+        Self::with_verifier(settings, Box::new(|_, _| Ok(())))
+    }
+
+    /// A runtime that calls `verify` with the digest of each plugin file before it compiles or runs the file.
+    pub fn with_verifier(
+        settings: RuntimeSettings,
+        verify: Box<VerifyFile>,
+    ) -> Result<Self, RuntimeError> {
         // Describing plugins uses slots too.
         let slots = settings.max_concurrent.clamp(1, 1_000) + MAX_DESCRIBED + EXTRA_INSTANCES;
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
@@ -90,6 +102,7 @@ impl Runtime {
             ready_instances: Arc::default(),
             environment: RwLock::new(settings.environment.into()),
             warnings,
+            verify,
         })))
     }
 
@@ -138,6 +151,7 @@ impl Runtime {
         let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
         let manifest = manifest(path, outline.manifest.as_deref())?;
         let digest = Digest(Sha256::digest(&bytes).into());
+        self.verify(path, digest)?;
         // Before compiling, which can fail because of an interface that this host does not have.
         for name in &outline.imports {
             check_import(path, name)?;
@@ -181,6 +195,13 @@ impl Runtime {
         Ok(loaded)
     }
 
+    fn verify(&self, path: &Path, digest: Digest) -> Result<(), LoadError> {
+        (self.0.verify)(path, digest).map_err(|reason| LoadError::Untrusted {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
     /// A component that its file or the cache describes. Its code is not read yet.
     fn known(
         &self,
@@ -193,6 +214,7 @@ impl Runtime {
         };
         let file = read_outline(path)?;
         let digest = file.digest;
+        self.verify(path, digest)?;
         let has_code = cache.renew(EntryKind::Code, digest);
         if defers_compilation && let Some(loaded) = self.packed(path, &file, has_code)? {
             return Ok(Some(loaded));

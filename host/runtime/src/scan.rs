@@ -110,9 +110,9 @@ pub fn manifest(
 
 /// Checks the file type and reads the top-level sections. Skips modules without reading them.
 pub fn outline(path: &Path, component: &mut (impl Read + Seek)) -> Result<Outline, LoadError> {
-    let failed = |source| LoadError::Read {
+    let failed = |error| LoadError::Read {
         path: path.to_owned(),
-        source,
+        error,
     };
     let invalid = |reason: String| LoadError::Invalid {
         path: path.to_owned(),

@@ -17,6 +17,7 @@ use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
 };
+use toolhost_packages::TrustPolicy;
 use toolhost_process::Launcher;
 use toolhost_runtime::{
     CodeState, Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
@@ -163,7 +164,14 @@ impl HostParts {
         let cache = settings.host_paths.cache.clone();
         let environment = describe_environment(settings.policy.mode(), settings.profile_view.0);
         let compiler = self.compiler.clone();
-        let runtime = runtime(cache, sandboxes, compiler, environment, &self.on_message)?;
+        let runtime_settings = RuntimeSettings {
+            cache_dir: cache,
+            compiler,
+            max_concurrent: sandboxes,
+            environment,
+        };
+        let trust = settings.trust.clone();
+        let runtime = runtime(runtime_settings, trust, &self.on_message)?;
         let (files, broken) = find_plugin_files(&settings.plugins);
         let on_end = outlets.on_session_end();
         let kernel = self.kernel(inherited, store.clone(), staging.as_ref(), on_end, begin);
@@ -409,21 +417,17 @@ pub fn sample_environments() -> Vec<Vec<(String, String)>> {
     samples
 }
 
-/// Creates the runtime, with a cache if there is a directory for it.
+/// Creates the runtime, which loads only plugin files that `trust` allows.
 pub fn runtime(
-    cache_dir: Option<PathBuf>,
-    max_concurrent: usize,
-    compiler: Compiler,
-    environment: Vec<(String, String)>,
+    settings: RuntimeSettings,
+    trust: TrustPolicy,
     say: &MessageSink,
 ) -> Result<Runtime, Error> {
-    let runtime = Runtime::new(RuntimeSettings {
-        cache_dir,
-        compiler,
-        max_concurrent,
-        environment,
-    })
-    .internal_error()?;
+    let verify = move |path: &Path, digest| {
+        let signed = trust.check(path, digest);
+        signed.map(drop).map_err(|error| error.to_string())
+    };
+    let runtime = Runtime::with_verifier(settings, Box::new(verify)).internal_error()?;
     for warning in runtime.warnings() {
         say(&format!("warning: {}", text::escape_line(warning, 500)));
     }

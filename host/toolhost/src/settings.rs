@@ -8,6 +8,7 @@ use std::time::Duration;
 use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq};
 use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
+use toolhost_packages::TrustPolicy;
 
 use crate::host_paths::HostPaths;
 use crate::host_resources::OUTPUT_PATH;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     pub durability: Durability,
     pub retention: RetentionSettings,
+    /// Whose plugins are loaded.
+    pub trust: TrustPolicy,
     /// Directory of the project that project-scoped approvals apply to.
     pub project: PathBuf,
     /// The configuration file. No tool may write to it.
@@ -171,6 +174,7 @@ impl Default for Settings {
             store: None,
             durability: Durability::default(),
             retention: RetentionSettings::default(),
+            trust: TrustPolicy::default(),
             project: std::env::current_dir().unwrap_or_default(),
             config_file: None,
             read_only: Vec::new(),

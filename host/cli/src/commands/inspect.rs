@@ -144,12 +144,19 @@ fn format_plugin(loaded: &Loaded, style: Style) -> String {
     }
     lines.push(style.paint(Paint::Bold, "tools"));
     lines.extend(loaded.tools().iter().map(|tool| tool_lines(tool, style)));
-    if !loaded.skipped_functions().is_empty() {
-        lines.push(style.paint(Paint::Bold, "functions that are not tools"));
-        let skipped = loaded.skipped_functions().iter();
-        lines.extend(skipped.map(|function| format!("  {}: {}", function.id, function.reason)));
-    }
+    lines.extend(skipped_lines(loaded, style));
     lines.join("\n")
+}
+
+fn skipped_lines(loaded: &Loaded, style: Style) -> Vec<String> {
+    let skipped = loaded.skipped_functions().iter();
+    let mut lines: Vec<String> = skipped
+        .map(|function| format!("  {}: {}", function.id, function.reason))
+        .collect();
+    if !lines.is_empty() {
+        lines.insert(0, style.paint(Paint::Bold, "functions that are not tools"));
+    }
+    lines
 }
 
 fn tool_lines(tool: &Descriptor, style: Style) -> String {

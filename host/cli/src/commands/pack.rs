@@ -62,8 +62,8 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Writes the file atomically, so that a host that loads the directory never sees a partial plugin.
-fn write(output: &Path, packed: &[u8]) -> anyhow::Result<()> {
+/// Writes the file atomically, so that a host that loads the directory never sees a partial file.
+pub fn write(output: &Path, packed: &[u8]) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let folder = output
         .parent()

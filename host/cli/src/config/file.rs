@@ -19,7 +19,8 @@ use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
     AbTestTable, CacheTable, HookTable, McpTable, PathEntry, PermissionTable, PluginTable,
-    PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, key_case,
+    PolicyTable, PoolsTable, RetentionTable, SignaturesTable, StoreTable, UseTools, Variable,
+    key_case,
 };
 
 /// After [`Config::merge_spellings`], a setting with several spellings is in the first of them.
@@ -77,6 +78,7 @@ pub struct Config {
     pub cache: CacheTable,
     pub store: StoreTable,
     pub retention: RetentionTable,
+    pub signatures: SignaturesTable,
     pub mcp: McpTable,
     #[serde(deserialize_with = "key_case::optional")]
     pub web_search: Option<WebSearch>,

@@ -69,6 +69,7 @@ const FRAGMENTS: &[&str] = &[
     "\"agents\"",
     "\"ab_test\"",
     "\"retention\"",
+    "\"signatures\"",
     "\"webSearch\"",
     "\"provider\"",
     "[policy]\n",

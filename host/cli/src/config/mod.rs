@@ -87,5 +87,14 @@ pub struct RetentionTable {
     pub logs_age: Option<Bound<Duration>>,
 }
 
+/// Whose plugins are loaded.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SignaturesTable {
+    /// Files of public keys.
+    pub keys: Vec<String>,
+    pub required: bool,
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! JSON Schemas (2020-12) of WIT types. `values` converts values in the same form.
 
 use serde_json::{Map, Value, json};
-use wasmtime::component::Type;
+use wasmtime::component::{Type, types};
 
 /// Largest integer that every JSON parser reads exactly.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
@@ -81,41 +81,13 @@ impl Schemas {
                 let count = items.len();
                 json!({"type": "array", "prefixItems": items, "minItems": count, "maxItems": count})
             }
-            Type::Variant(variant) => {
-                let forms = variant.cases().map(|case| {
-                    let tag = json!({"type": "string", "const": case.name});
-                    self.count(1)?;
-                    Ok(match &case.ty {
-                        None => object(&[("tag", tag)], &["tag"]),
-                        Some(ty) => object(&[("tag", tag), ("val", self.of(ty)?)], &["tag", "val"]),
-                    })
-                });
-                json!({"oneOf": forms.collect::<Result<Vec<_>, _>>()?})
-            }
+            Type::Variant(variant) => self.of_variant(variant)?,
             Type::Enum(cases) => {
                 self.count(cases.names().len())?;
                 json!({"type": "string", "enum": cases.names().collect::<Vec<_>>()})
             }
-            Type::Option(option) => {
-                let inner = option.ty();
-                let some = self.of(&inner)?;
-                // `null` already means that the inner option is empty.
-                let some = match inner {
-                    Type::Option(_) => object(&[("some", some)], &["some"]),
-                    _ => some,
-                };
-                json!({"anyOf": [some, {"type": "null"}]})
-            }
-            Type::Result(result) => {
-                let mut form = |name, ty: Option<Type>| {
-                    let value = match ty {
-                        Some(ty) => self.of(&ty)?,
-                        None => json!({"type": "null"}),
-                    };
-                    Ok(object(&[(name, value)], &[name]))
-                };
-                json!({"oneOf": [form("ok", result.ok())?, form("err", result.err())?]})
-            }
+            Type::Option(option) => self.of_option(option)?,
+            Type::Result(result) => self.of_nested_result(result)?,
             Type::Flags(flags) => {
                 self.count(flags.names().len())?;
                 let names: Vec<_> = flags.names().collect();
@@ -128,6 +100,40 @@ impl Schemas {
             Type::Map(_) => return Err(UnsupportedType::Kind("map")),
             Type::FixedLengthList(_) => return Err(UnsupportedType::Kind("list of fixed length")),
         })
+    }
+
+    fn of_variant(&mut self, variant: &types::Variant) -> Result<Value, UnsupportedType> {
+        let forms = variant.cases().map(|case| {
+            let tag = json!({"type": "string", "const": case.name});
+            self.count(1)?;
+            Ok(match &case.ty {
+                None => object(&[("tag", tag)], &["tag"]),
+                Some(ty) => object(&[("tag", tag), ("val", self.of(ty)?)], &["tag", "val"]),
+            })
+        });
+        Ok(json!({"oneOf": forms.collect::<Result<Vec<_>, _>>()?}))
+    }
+
+    fn of_option(&mut self, option: &types::OptionType) -> Result<Value, UnsupportedType> {
+        let inner = option.ty();
+        let some = self.of(&inner)?;
+        // `null` already means that the inner option is empty.
+        let some = match inner {
+            Type::Option(_) => object(&[("some", some)], &["some"]),
+            _ => some,
+        };
+        Ok(json!({"anyOf": [some, {"type": "null"}]}))
+    }
+
+    fn of_nested_result(&mut self, result: &types::ResultType) -> Result<Value, UnsupportedType> {
+        let mut form = |name, ty: Option<Type>| {
+            let value = match ty {
+                Some(ty) => self.of(&ty)?,
+                None => json!({"type": "null"}),
+            };
+            Ok(object(&[(name, value)], &[name]))
+        };
+        Ok(json!({"oneOf": [form("ok", result.ok())?, form("err", result.err())?]}))
     }
 
     fn count(&mut self, parts: usize) -> Result<(), UnsupportedType> {

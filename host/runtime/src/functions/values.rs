@@ -112,12 +112,7 @@ impl Budget {
             }
             Type::String => Val::String(text(value)?.to_owned()),
             Type::List(list) => match list.ty() {
-                Type::U8 => {
-                    let bytes = BASE64.decode(text(value)?);
-                    let bytes = bytes.map_err(|error| expected(&format!("base64: {error}")))?;
-                    self.take(bytes.len())?;
-                    Val::List(bytes.into_iter().map(Val::U8).collect())
-                }
+                Type::U8 => self.bytes(value)?,
                 item => Val::List(self.items(array(value)?, std::iter::repeat(item))?),
             },
             Type::Record(record) => {
@@ -134,20 +129,7 @@ impl Budget {
                 }
                 Val::Tuple(self.items(items, tuple.types())?)
             }
-            Type::Variant(variant) => {
-                let tag = value.get("tag").and_then(Value::as_str);
-                let case = variant.cases().find(|case| Some(case.name) == tag);
-                let case = case.ok_or_else(|| expected("an object whose `tag` names a case"))?;
-                let payload = match (&case.ty, value.get("val")) {
-                    (None, _) => None,
-                    (Some(_), None) => return Err(expected("`val`, the value of the case")),
-                    (Some(ty), Some(payload)) => {
-                        let payload = self.value(payload, ty);
-                        Some(payload.map_err(|error| error.below(|| ".val".to_owned()))?)
-                    }
-                };
-                Val::Variant(case.name.to_owned(), payload.map(Box::new))
-            }
+            Type::Variant(variant) => self.variant(value, variant)?,
             Type::Enum(cases) => {
                 let name = text(value)?;
                 let is_known = cases.names().any(|known| known == name);
@@ -158,20 +140,8 @@ impl Budget {
                 )
             }
             Type::Option(_) if value.is_null() => Val::Option(None),
-            Type::Option(option) => match option.ty() {
-                inner @ Type::Option(_) => {
-                    let wrapped = value
-                        .get("some")
-                        .ok_or_else(|| expected("`some` or null"))?;
-                    some(self.value(wrapped, &inner)?)
-                }
-                inner => some(self.value(value, &inner)?),
-            },
-            Type::Result(result) => match (value.get("ok"), value.get("err")) {
-                (Some(ok), None) => Val::Result(Ok(self.payload(ok, result.ok())?)),
-                (None, Some(err)) => Val::Result(Err(self.payload(err, result.err())?)),
-                _ => return Err(expected("an object with `ok` or `err`")),
-            },
+            Type::Option(option) => self.option(value, option)?,
+            Type::Result(result) => self.result(value, result)?,
             Type::Flags(flags) => Val::Flags(self.flags(value, flags)?),
             // Functions with such types are not offered.
             Type::Own(_)
@@ -181,6 +151,49 @@ impl Budget {
             | Type::ErrorContext
             | Type::Map(_)
             | Type::FixedLengthList(_) => return Err(expected("no value")),
+        })
+    }
+
+    fn bytes(&mut self, value: &Value) -> Result<Val, InvalidValue> {
+        let bytes = BASE64.decode(text(value)?);
+        let bytes =
+            bytes.map_err(|error| InvalidValue::new(format!("expected base64: {error}")))?;
+        self.take(bytes.len())?;
+        Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
+    }
+
+    fn variant(&mut self, value: &Value, variant: &types::Variant) -> Result<Val, InvalidValue> {
+        let expected = |what: &str| InvalidValue::new(format!("expected {what}"));
+        let tag = value.get("tag").and_then(Value::as_str);
+        let case = variant.cases().find(|case| Some(case.name) == tag);
+        let case = case.ok_or_else(|| expected("an object whose `tag` names a case"))?;
+        let payload = match (&case.ty, value.get("val")) {
+            (None, _) => None,
+            (Some(_), None) => return Err(expected("`val`, the value of the case")),
+            (Some(ty), Some(payload)) => {
+                let payload = self.value(payload, ty);
+                Some(payload.map_err(|error| error.below(|| ".val".to_owned()))?)
+            }
+        };
+        Ok(Val::Variant(case.name.to_owned(), payload.map(Box::new)))
+    }
+
+    /// A value that is not `null`.
+    fn option(&mut self, value: &Value, option: &types::OptionType) -> Result<Val, InvalidValue> {
+        let inner = option.ty();
+        let value = match inner {
+            Type::Option(_) => value.get("some"),
+            _ => Some(value),
+        };
+        let value = value.ok_or_else(|| InvalidValue::new("expected `some` or null"))?;
+        self.value(value, &inner).map(some)
+    }
+
+    fn result(&mut self, value: &Value, result: &types::ResultType) -> Result<Val, InvalidValue> {
+        Ok(match (value.get("ok"), value.get("err")) {
+            (Some(ok), None) => Val::Result(Ok(self.payload(ok, result.ok())?)),
+            (None, Some(err)) => Val::Result(Err(self.payload(err, result.err())?)),
+            _ => return Err(InvalidValue::new("expected an object with `ok` or `err`")),
         })
     }
 

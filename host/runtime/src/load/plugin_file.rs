@@ -20,6 +20,11 @@ pub fn side_manifest_path(path: &Path) -> PathBuf {
     path.with_extension("plugin.toml")
 }
 
+/// The digest of a plugin file, which approvals and signatures refer to. Checks only that it is a component.
+pub fn file_digest(path: &Path) -> Result<Digest, LoadError> {
+    Ok(read_outline(path)?.digest)
+}
+
 /// Reads the manifest of a component without compiling or running it.
 pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
     let mut file = open(path)?;
@@ -42,7 +47,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     open(path)?
         .take(scan::MAX_SIZE + 1)
         .read_to_end(&mut bytes)
-        .map_err(|source| read_error(path, source))?;
+        .map_err(|error| read_error(path, error))?;
     let size = bytes.len() as u64;
     if size > scan::MAX_SIZE {
         return Err(too_big(path, size));
@@ -68,7 +73,7 @@ pub fn read_outline(path: &Path) -> Result<OutlinedFile, LoadError> {
     };
     let outline = scan::outline(path, &mut file)?;
     file.read_to(scan::MAX_SIZE)
-        .map_err(|source| read_error(path, source))?;
+        .map_err(|error| read_error(path, error))?;
     Ok(OutlinedFile {
         outline,
         digest: Digest(file.hasher.finalize().into()),
@@ -165,7 +170,7 @@ impl Seek for HashedFile {
 }
 
 fn open(path: &Path) -> Result<PluginFile, LoadError> {
-    let failed = |source| read_error(path, source);
+    let failed = |error| read_error(path, error);
     let component = toolhost_hostfiles::open_regular(path).map_err(failed)?;
     let size = component.metadata().map_err(failed)?.len();
     if size > scan::MAX_SIZE {
@@ -186,12 +191,12 @@ fn side_manifest(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
     let file = match toolhost_hostfiles::open_regular_no_follow(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(read_error(&path, source)),
+        Err(error) => return Err(read_error(&path, error)),
     };
     let mut text = Vec::new();
     file.take(MAX_MANIFEST_BYTES as u64 + 1)
         .read_to_end(&mut text)
-        .map_err(|source| read_error(&path, source))?;
+        .map_err(|error| read_error(&path, error))?;
     if text.len() > MAX_MANIFEST_BYTES {
         return Err(LoadError::Manifest {
             path,
@@ -201,10 +206,10 @@ fn side_manifest(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
     Ok(Some(text))
 }
 
-fn read_error(path: &Path, source: std::io::Error) -> LoadError {
+fn read_error(path: &Path, error: std::io::Error) -> LoadError {
     LoadError::Read {
         path: path.to_owned(),
-        source,
+        error,
     }
 }
 

@@ -1,0 +1,112 @@
+//! Signatures: Sigstore bundles (version 0.3) with an in-toto statement in a DSSE envelope, as `cosign` writes them for
+//! keys. The subject of the statement is the digest of the file that runs, and not that of a package or a tag.
+//!
+//! Formats: <https://github.com/sigstore/protobuf-specs>, <https://github.com/secure-systems-lab/dsse>,
+//! <https://github.com/in-toto/attestation>.
+
+use ring::signature::{ED25519, UnparsedPublicKey};
+use sigstore_types::bundle::{
+    Bundle, MediaType, PublicKeyIdentifier, SignatureContent, VerificationMaterial,
+    VerificationMaterialContent,
+};
+use sigstore_types::dsse::{DsseEnvelope, DsseSignature, pae};
+use sigstore_types::intoto::{self, Statement, Subject};
+use sigstore_types::{KeyId, PayloadBytes, Sha256Hash, SignatureBytes};
+use toolhost_contract::{Digest, text};
+
+use crate::key::{PublicKey, SigningKey};
+
+/// Maximum size of a bundle, in bytes.
+pub const MAX_BUNDLE: u64 = 64 << 10;
+const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+/// What the statement is about. Statements of other kinds, such as a revocation, are no signatures.
+const PREDICATE_TYPE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+#[derive(Debug, thiserror::Error)]
+pub enum SignatureError {
+    #[error("the signature is not a Sigstore bundle of version 0.3: {0}")]
+    Malformed(String),
+    #[error("the signature has {found}, which is not supported; sign it with `host sign`")]
+    Unsupported { found: &'static str },
+    #[error("it is signed by another key than the trusted ones (hint: {hint})")]
+    UnknownKey { hint: String },
+    #[error("the signature is invalid")]
+    Invalid,
+    #[error("the signature is for another content than that of this file; signed were: {signed}")]
+    OtherFile { signed: String },
+}
+
+/// Signs a file with this name and digest. Returns the bundle as JSON.
+pub fn sign(key: &SigningKey, name: &str, digest: Digest) -> String {
+    let subject = Subject::new(name, intoto::Digest::sha256(Sha256Hash::new(digest.0)));
+    let statement = Statement::new(vec![subject], PREDICATE_TYPE, serde_json::json!({}));
+    let payload = serde_json::to_vec(&statement).expect("statements serialize to JSON");
+    let signature = key.sign(&pae(PAYLOAD_TYPE, &payload));
+    let signature = DsseSignature::new(SignatureBytes::new(signature), KeyId::default());
+    let envelope = DsseEnvelope::new(PAYLOAD_TYPE, PayloadBytes::new(payload), signature);
+    let hint = PublicKeyIdentifier::new(key.public().id().to_string());
+    let material = VerificationMaterial::new(VerificationMaterialContent::PublicKey(hint));
+    let bundle = Bundle::new(
+        MediaType::Bundle0_3,
+        material,
+        SignatureContent::DsseEnvelope(envelope),
+    );
+    bundle.to_json().expect("bundles serialize to JSON")
+}
+
+/// Verifies that one of the keys signed a file with this digest. Returns the key.
+pub fn verify(
+    bundle: &str,
+    digest: Digest,
+    keys: &[PublicKey],
+) -> Result<PublicKey, SignatureError> {
+    let unsupported = |found| Err(SignatureError::Unsupported { found });
+    let malformed = |error: String| SignatureError::Malformed(text::escape_line(&error, 200));
+    let bundle = Bundle::from_json(bundle).map_err(|error| malformed(error.to_string()))?;
+    if bundle.media_type() != MediaType::Bundle0_3 {
+        return unsupported("another version");
+    }
+    let VerificationMaterialContent::PublicKey(hint) = &bundle.verification_material.content else {
+        return unsupported("a certificate");
+    };
+    let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
+        return unsupported("a message signature");
+    };
+    if envelope.payload_type != PAYLOAD_TYPE {
+        return unsupported("another payload than an in-toto statement");
+    }
+    let message = envelope.pae();
+    let signature = envelope.signature.sig.as_bytes();
+    let signed_by = |key: &&PublicKey| {
+        UnparsedPublicKey::new(&ED25519, key.bytes())
+            .verify(&message, signature)
+            .is_ok()
+    };
+    let Some(key) = keys.iter().find(signed_by) else {
+        // The hint is not signed, so it only decides which error is shown.
+        let claims = |key: &PublicKey| key.id().to_string() == hint.hint;
+        return Err(if keys.iter().any(claims) {
+            SignatureError::Invalid
+        } else {
+            let hint = text::escape_line(&hint.hint, 80);
+            SignatureError::UnknownKey { hint }
+        });
+    };
+    // Parsed after the signature was verified.
+    let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes())
+        .map_err(|error| malformed(error.to_string()))?;
+    if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != PREDICATE_TYPE {
+        return unsupported("another statement than a signature");
+    }
+    if !statement.matches_sha256(&Sha256Hash::new(digest.0)) {
+        let names = statement.subject.iter().map(|subject| &subject.name);
+        let names: Vec<String> = names
+            .map(|name| text::escape_line(name, 80))
+            .take(3)
+            .collect();
+        return Err(SignatureError::OtherFile {
+            signed: names.join(", "),
+        });
+    }
+    Ok(*key)
+}
