@@ -54,6 +54,11 @@ const PREPARATIONS: &[(&str, &str, &str)] = &[
         r#"cp "$GUESTS/plain_functions.wasm" notes.wasm"#,
     ),
     (
+        "docs/components.md",
+        "host pack notes.wasm --manifest notes.plugin.toml --output packed.wasm",
+        r#"printf 'name = "notes"\nversion = "1.0.0"\ndescription = "Notes in files"\n' > notes.plugin.toml"#,
+    ),
+    (
         "docs/formats.md",
         "host tools --format anthropic --plugins ./plugins --allow-path . > tools.json",
         r#"echo '{"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "read_file",

@@ -7,6 +7,7 @@ use e2e::test_env::{TestEnv, parse_json};
 use e2e::{CommandResult, root, target};
 use serde_json::{Value, json};
 
+const GUEST: &str = "plain_functions";
 const MANIFEST: &str = r#"
 name = "notes"
 version = "1.0.0"
@@ -42,7 +43,7 @@ effect = "pure"
 
 fn component(env: &TestEnv) -> PathBuf {
     let file = env.path("notes.wasm");
-    fs::copy(target().join("guests/plain_functions.wasm"), &file).unwrap();
+    fs::copy(target().join(format!("guests/{GUEST}.wasm")), &file).unwrap();
     file
 }
 
@@ -111,6 +112,12 @@ fn a_manifest_beside_it_grants_what_the_operator_allows() {
     let undone = env.command(&["undo", undo, "--yes"]).output().unwrap();
     assert!(undone.status.success(), "{undone:?}");
     assert!(!path.exists());
+    // The manifest does not list it.
+    let unlisted = report(&env, &plugin, &["echo", "text=hello"]);
+    assert_eq!(
+        unlisted["error"]["class"], "tool_not_registered",
+        "{unlisted}"
+    );
     let spinning = report(&env, &plugin, &["loops_spin"]);
     assert_eq!(spinning["error"]["class"], "timeout");
     // A tool cannot write the manifest of its own plugin.

@@ -417,6 +417,7 @@ fn every_guest_has_a_test() {
         "conformance",
         "previews",
         "descriptor_fields",
+        "plain_functions",
     ];
     let tests = files
         .map(|name| fs::read_to_string(root().join(format!("tests/tests/{name}.rs"))).unwrap())

@@ -87,7 +87,7 @@ fn only_plugins_of_trusted_authors_are_loaded() {
     );
     // The plugin was replaced.
     fs::copy(root().join("plugins/agent.wasm"), author.plugin()).unwrap();
-    author.refused(ANN, "the signature is for another content");
+    author.refused(ANN, "the signature is for another version");
     let verified = author.host(&["verify", "data.wasm", "--key", "ann.pub"]);
     assert_eq!(verified.code, Some(10), "{verified:?}");
     // Without trusted keys, signatures are not read.

@@ -42,7 +42,7 @@ pub struct FunctionEntry {
     pub open_world: Option<bool>,
     /// Capabilities that the tool uses.
     #[serde(default)]
-    pub requires: Vec<String>,
+    pub requires: Vec<Capability>,
 }
 
 /// A capability that the plugin requests. The operator decides whether to grant it; other capabilities are never
@@ -302,7 +302,7 @@ impl Manifest {
             });
         }
         let functions =
-            unique_functions(raw.functions).map_err(|(span, message)| at(Some(span), message))?;
+            functions(raw.functions, &needs).map_err(|(span, message)| at(Some(span), message))?;
         Ok(Self {
             name,
             version: raw.version.into_inner(),
@@ -348,18 +348,33 @@ impl Manifest {
     }
 }
 
-/// Returns the position of a second entry for the same function as an error.
-fn unique_functions(
+/// Checks the entries of functions. Returns the position of an invalid one as an error.
+fn functions(
     entries: Vec<toml::Spanned<FunctionEntry>>,
+    needs: &[CapabilityRequest],
 ) -> Result<Vec<FunctionEntry>, (std::ops::Range<usize>, String)> {
     let mut functions: Vec<FunctionEntry> = Vec::with_capacity(entries.len());
     for entry in entries {
         let span = entry.span();
         let entry = entry.into_inner();
-        let same = |other: &FunctionEntry| other.function == entry.function;
-        if functions.iter().any(same) {
-            let shown = crate::text::escape_line(&entry.function, 80);
-            let message = format!("there are two entries for the function `{shown}`");
+        let requested = |capability| needs.iter().any(|need| need.capability == capability);
+        let missing = entry.requires.iter().find(|needed| !requested(**needed));
+        if let Some(missing) = missing {
+            let label = missing.as_str();
+            let message = format!("`requires` lists `{label}`, which is not in `[[needs]]`");
+            return Err((span, message));
+        }
+        let is_same = |other: &&FunctionEntry| {
+            let named = entry.name.is_some() && entry.name == other.name;
+            other.function == entry.function || named
+        };
+        if let Some(other) = functions.iter().find(is_same) {
+            let shown = |text: &str| crate::text::escape_line(text, 80);
+            let message = format!(
+                "`{}` and `{}` are the same function or have the same name",
+                shown(&other.function),
+                shown(&entry.function)
+            );
             return Err((span, message));
         }
         functions.push(entry);

@@ -32,7 +32,7 @@ pub enum SignatureError {
     UnknownKey { hint: String },
     #[error("the signature is invalid")]
     Invalid,
-    #[error("the signature is for another content than that of this file; signed were: {signed}")]
+    #[error("the signature is for another version of this file (signed: {signed})")]
     OtherFile { signed: String },
 }
 

@@ -18,7 +18,7 @@ pub struct TrustPolicy {
 
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    #[error("it is not signed, and `[signatures]` requires a signature: {0} does not exist")]
+    #[error("it is not signed, but a signature is required: {0} does not exist")]
     Missing(String),
     #[error("cannot read its signature {path}: {error}")]
     Read { path: String, error: io::Error },

@@ -1,5 +1,8 @@
 //! The functions that a component without our interface exports, as tools.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 use toolhost_contract::manifest::FunctionEntry;
 use toolhost_contract::{
@@ -27,13 +30,17 @@ use docs::Docs;
 const MAX_SCHEMA: usize = 64 << 10;
 const MAX_DESCRIPTION: usize = 16 << 10;
 const MAX_DETAILS: usize = 16 << 10;
-/// Maximum number of exported functions that are looked at. Tools have a lower limit.
+/// Maximum number of exported functions that are looked at.
 const MAX_FUNCTIONS: usize = 1_000;
+/// Maximum number of tools of a plugin.
+const MAX_TOOLS: usize = 256;
 
 /// The exported functions of a component, linked.
 pub(crate) struct FunctionsPre {
     linked: InstancePre<State>,
     functions: Vec<Function>,
+    /// The functions of the tools, by name.
+    tools: OnceLock<HashMap<ToolName, usize>>,
 }
 
 /// An exported function that can be a tool.
@@ -67,7 +74,11 @@ impl Bindings for FunctionsPre {
 
     fn new(linked: InstancePre<State>) -> wasmtime::Result<Self> {
         let (functions, _) = exported(linked.component());
-        Ok(Self { linked, functions })
+        Ok(Self {
+            linked,
+            functions,
+            tools: OnceLock::new(),
+        })
     }
 
     fn engine(&self) -> &Engine {
@@ -211,13 +222,20 @@ impl Function {
         self.id.to_lowercase().replace(['-', '.'], "_")
     }
 
-    fn is(&self, entry: &FunctionEntry) -> bool {
-        let full = |interface| format!("{interface}.{}", self.name) == entry.function;
-        entry.function == self.id || self.interface.as_ref().is_some_and(full)
+    /// The entry with the full name of the interface, or otherwise the one with its short name.
+    fn entry_in<'a>(&self, manifest: &'a Manifest) -> Option<&'a FunctionEntry> {
+        let entry = |id: &str| {
+            let mut entries = manifest.functions.iter();
+            entries.find(|entry| entry.function == id)
+        };
+        let full = self.interface.as_ref();
+        let full = full.and_then(|interface| entry(&format!("{interface}.{}", self.name)));
+        full.or_else(|| entry(&self.id))
     }
 
     fn describe(
         &self,
+        name: &ToolName,
         entry: Option<&FunctionEntry>,
         docs: &Docs,
     ) -> Result<types::Descriptor, String> {
@@ -225,13 +243,9 @@ impl Function {
         let interface = self.interface.as_deref().map(short_name);
         let described = entry.and_then(|entry| entry.description.as_deref());
         let described = described.or_else(|| docs.of_function(interface, &self.name));
-        let name = match entry.and_then(|entry| entry.name.as_ref()) {
-            Some(name) => name.to_string(),
-            None => self.tool_name(),
-        };
-        let alias = (name != self.id).then(|| self.id.clone());
+        let alias = (name.as_str() != self.id).then(|| self.id.clone());
         Ok(types::Descriptor {
-            name,
+            name: name.to_string(),
             aliases: alias.into_iter().collect(),
             description: described.map_or_else(
                 || {
@@ -245,7 +259,10 @@ impl Function {
             input_schema,
             output_schema,
             annotations: annotations(entry),
-            requires: entry.map_or(Vec::new(), |entry| entry.requires.clone()),
+            requires: entry.map_or(Vec::new(), |entry| {
+                let requires = entry.requires.iter();
+                requires.map(|needed| needed.as_str().to_owned()).collect()
+            }),
             output_markdown: Some(false),
             display_name: None,
             icon: None,
@@ -360,6 +377,35 @@ fn short_name(export: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// A function and the name of its tool, or the reason why it is not a tool.
+type Assignment = Result<ToolName, String>;
+
+/// Assigns names of tools to the functions, in their order.
+fn assign_names(functions: &[Function], manifest: &Manifest) -> Vec<Assignment> {
+    let mut used = HashSet::new();
+    let mut assign = |function: &Function| {
+        let entry = function.entry_in(manifest);
+        if entry.is_none() && !manifest.functions.is_empty() {
+            return Err("the manifest does not list it".to_owned());
+        }
+        if used.len() == MAX_TOOLS {
+            return Err(format!("a component has at most {MAX_TOOLS} tools"));
+        }
+        let name = match entry.and_then(|entry| entry.name.clone()) {
+            Some(name) => name,
+            None => ToolName::parse(&function.tool_name())
+                .map_err(|error| format!("{error}; set its `name` in the manifest"))?,
+        };
+        if !used.insert(name.clone()) {
+            return Err(format!(
+                "another function has the tool name `{name}`; set its `name` in the manifest"
+            ));
+        }
+        Ok(name)
+    };
+    functions.iter().map(&mut assign).collect()
+}
+
 /// Describes the functions as tools. An error is about the manifest.
 pub(crate) fn describe(
     component: &Component,
@@ -368,7 +414,11 @@ pub(crate) fn describe(
 ) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), String> {
     let (functions, mut skipped) = exported(component);
     for entry in &manifest.functions {
-        if !functions.iter().any(|function| function.is(entry)) {
+        let is_its = |function: &Function| {
+            let found = function.entry_in(manifest);
+            found.is_some_and(|found| std::ptr::eq(found, entry))
+        };
+        if !functions.iter().any(is_its) {
             let known = skipped.iter().find(|skipped| skipped.id == entry.function);
             let reason = known.map_or("the component exports no such function", |known| {
                 &known.reason
@@ -378,19 +428,10 @@ pub(crate) fn describe(
         }
     }
     let mut tools: Vec<types::Descriptor> = Vec::new();
-    for function in &functions {
-        let entry = manifest.functions.iter().find(|entry| function.is(entry));
-        let described = function.describe(entry, docs).and_then(|tool| {
-            let name = ToolName::parse(&tool.name);
-            name.map_err(|error| format!("{error}; set its `name` in the manifest"))?;
-            if tools.iter().any(|other| other.name == tool.name) {
-                let reason =
-                    "another function has the same name as a tool; set its `name` in the manifest";
-                return Err(reason.to_owned());
-            }
-            Ok(tool)
-        });
-        match described {
+    let names = assign_names(&functions, manifest);
+    for (function, name) in functions.iter().zip(names) {
+        let entry = function.entry_in(manifest);
+        match name.and_then(|name| function.describe(&name, entry, docs)) {
             Ok(tool) => tools.push(tool),
             Err(reason) => skipped.push(SkippedFunction {
                 id: text::escape_line(&function.id, 120),
@@ -409,14 +450,15 @@ pub(crate) async fn call(
     manifest: &Manifest,
     limit: u64,
 ) -> Result<(Outcome, Option<String>), CallError> {
-    let all = &functions.bindings().functions;
-    let named = |entry: &&FunctionEntry| entry.name.as_ref() == Some(&call.tool);
-    let function = match manifest.functions.iter().find(named) {
-        Some(entry) => all.iter().find(|function| function.is(entry)),
-        None => all
-            .iter()
-            .find(|function| function.tool_name() == call.tool.as_str()),
-    };
+    let all = functions.bindings();
+    let tools = all.tools.get_or_init(|| {
+        let names = assign_names(&all.functions, manifest)
+            .into_iter()
+            .enumerate();
+        let named = names.filter_map(|(index, name)| Some((name.ok()?, index)));
+        named.collect()
+    });
+    let function = tools.get(&call.tool).map(|index| &all.functions[*index]);
     let function = function.ok_or_else(|| {
         CallError::new(
             ErrorClass::NotRegistered,

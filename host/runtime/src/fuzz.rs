@@ -15,9 +15,12 @@ fn fuzz_component_scan() {
         // The first eight bytes mark every input as a component.
         let component = [b"\0asm\x0d\0\x01\0", bytes].concat();
         for bytes in [bytes, &component] {
-            match scan::manifest(path, &mut Cursor::new(bytes)) {
-                Ok(Some(text)) => drop(Manifest::parse("plugin.toml", &text)),
-                Ok(None) => {}
+            match scan::outline(path, &mut Cursor::new(bytes)) {
+                Ok(outline) => {
+                    if let Some(text) = outline.manifest {
+                        drop(Manifest::parse("plugin.toml", &text));
+                    }
+                }
                 Err(error) => check_message(&error.to_string()),
             }
             if let Err(error) = scan::check(path, bytes) {

@@ -2,7 +2,6 @@
 //! in the cache is read when it is first used.
 
 use std::borrow::Cow;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -32,7 +31,7 @@ use contract_check::{
     tool_source,
 };
 pub use plugin_file::{file_digest, read_manifest, side_manifest_path};
-use plugin_file::{manifest, read, read_outline};
+use plugin_file::{manifest, read, read_outline, read_with_outline};
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.
 const MAX_COMPILERS: usize = 2;
@@ -147,8 +146,7 @@ impl Runtime {
         if let Some(loaded) = known.ok().transpose()?.flatten() {
             return Ok(loaded);
         }
-        let bytes = read(path)?;
-        let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
+        let (bytes, outline) = read_with_outline(path)?;
         let manifest = manifest(path, outline.manifest.as_deref())?;
         let digest = Digest(Sha256::digest(&bytes).into());
         self.verify(path, digest)?;
@@ -248,6 +246,12 @@ impl Runtime {
         linked: Option<Linked>,
     ) -> Result<Loaded, LoadError> {
         let exports = description.exports;
+        if !manifest.functions.is_empty() && tool_source(&exports) != ToolSource::Functions {
+            return Err(LoadError::Manifest {
+                path: path.to_owned(),
+                reason: "`[[functions]]` in the manifest are for components without the plugin interface; this one describes its own tools".to_owned(),
+            });
+        }
         let tools = described_tools(path, description.tools, &manifest.version, &exports)?;
         Ok(Loaded {
             path: path.to_owned(),

@@ -63,6 +63,12 @@ impl Outline {
                         "{twice}; a manifest beside it is only for a component without one"
                     ));
                 }
+                // They were described without this manifest, which can restrict them.
+                if self.tools.is_some() {
+                    return Err(format!(
+                        "its `{TOOLS_SECTION}` section precedes its manifest; pack the component again"
+                    ));
+                }
             }
             Payload::CustomSection(section) if section.name() == TOOLS_SECTION => {
                 if section.data().len() > MAX_TOOLS_BYTES {
@@ -98,14 +104,6 @@ impl Outline {
         }
         Ok(())
     }
-}
-
-/// Checks the file type and top-level sections, and returns the text of the manifest, if present.
-pub fn manifest(
-    path: &Path,
-    component: &mut (impl Read + Seek),
-) -> Result<Option<String>, LoadError> {
-    Ok(outline(path, component)?.manifest)
 }
 
 /// Checks the file type and reads the top-level sections. Skips modules without reading them.

@@ -419,7 +419,9 @@ async fn a_manifest_is_embedded_in_the_component() {
     )
     .unwrap();
     assert_eq!(
-        scan::manifest(Path::new("x.wasm"), &mut Cursor::new(&packed)).unwrap(),
+        scan::outline(Path::new("x.wasm"), &mut Cursor::new(&packed))
+            .unwrap()
+            .manifest,
         Some(manifest.to_owned())
     );
     let again = pack(Path::new("x.wasm"), &packed, "plugin.toml", manifest, None)

@@ -298,14 +298,19 @@ pub fn protected_paths(settings: &Settings) -> Vec<ProtectedPath> {
         .into_iter()
         .flatten();
     let commands = settings.all_command_files();
-    // A plugin directory contains the manifests beside its plugins; a plugin file does not.
+    // A plugin directory contains the manifests and signatures of its plugins; a plugin file does not.
     let files = settings.plugins.iter().filter(|path| path.is_file());
-    let manifests: Vec<PathBuf> = files
-        .map(|path| toolhost_runtime::side_manifest_path(path))
+    let beside: Vec<PathBuf> = files
+        .flat_map(|path| {
+            [
+                toolhost_runtime::side_manifest_path(path),
+                toolhost_packages::bundle_path(path),
+            ]
+        })
         .collect();
     let readable = readable
         .chain(&settings.plugins)
-        .chain(&manifests)
+        .chain(&beside)
         .chain(&settings.read_only)
         .chain(&commands)
         .map(|path| keep(path, Protection::ReadOnly));

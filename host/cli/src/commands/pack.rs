@@ -55,6 +55,16 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}.wasm", parsed.name)));
+    let same = |path: &Path| path.canonicalize().ok();
+    if args.output.is_none()
+        && same(&output).is_some_and(|output| Some(output) == same(&args.component))
+    {
+        let message = format!(
+            "{} would be replaced; name another file with --output",
+            output.display()
+        );
+        return Err(CliError::new(Exit::Usage, message));
+    }
     write(&output, &packed)
         .with_context(|| format!("write {}", output.display()))
         .or_exit(Exit::Usage)?;

@@ -8,6 +8,11 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// Maximum number of subschemas of one function. WIT types that share parts are written out at each use, so a component
 /// of a few kilobytes can have types with a million parts. The kernel allows 2000 alternatives for one value.
 const MAX_PARTS: usize = 500;
+/// Maximum nesting. The kernel allows 16 alternatives within each other, and JSON parsers 128 levels.
+const MAX_DEPTH: usize = 12;
+/// Maximum length of the names of parameters, fields, cases and flags, in bytes. Model APIs refuse longer names of
+/// parameters, and each use of a type repeats its names.
+const MAX_NAME: usize = 64;
 
 /// Why values of a type cannot be passed as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +21,10 @@ pub enum UnsupportedType {
     Kind(&'static str),
     #[error("its types have more than {MAX_PARTS} parts")]
     TooLarge,
+    #[error("its types are nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    #[error("it uses a name that is longer than {MAX_NAME} bytes")]
+    LongName,
 }
 
 /// Whether the schema describes values that a caller writes or values that a function returns.
@@ -28,26 +37,45 @@ enum Use {
 struct Schemas {
     of: Use,
     parts: usize,
+    depth: usize,
+}
+
+impl Schemas {
+    fn new(of: Use) -> Self {
+        Self {
+            of,
+            parts: 0,
+            depth: 0,
+        }
+    }
 }
 
 /// Returns the schema of an object with these parameters.
 pub fn of_parameters<'a>(
     parameters: impl Iterator<Item = (&'a str, &'a Type)>,
 ) -> Result<Value, UnsupportedType> {
-    let (of, parts) = (Use::Input, 0);
-    Schemas { of, parts }.members(parameters)
+    Schemas::new(Use::Input).members(parameters)
 }
 
 /// Returns the schema of an object with the member `result`.
 pub fn of_result(ty: &Type) -> Result<Value, UnsupportedType> {
-    let (of, parts) = (Use::Output, 0);
-    let result = Schemas { of, parts }.of(ty)?;
+    let result = Schemas::new(Use::Output).of(ty)?;
     Ok(object(&[("result", result)], &["result"]))
 }
 
 impl Schemas {
     fn of(&mut self, ty: &Type) -> Result<Value, UnsupportedType> {
+        if self.depth == MAX_DEPTH {
+            return Err(UnsupportedType::TooDeep);
+        }
         self.count(1)?;
+        self.depth += 1;
+        let schema = self.of_parts(ty);
+        self.depth -= 1;
+        schema
+    }
+
+    fn of_parts(&mut self, ty: &Type) -> Result<Value, UnsupportedType> {
         Ok(match ty {
             Type::Bool => json!({"type": "boolean"}),
             Type::S8 => integer(i8::MIN, i8::MAX),
@@ -83,13 +111,13 @@ impl Schemas {
             }
             Type::Variant(variant) => self.of_variant(variant)?,
             Type::Enum(cases) => {
-                self.count(cases.names().len())?;
+                self.names(cases.names())?;
                 json!({"type": "string", "enum": cases.names().collect::<Vec<_>>()})
             }
             Type::Option(option) => self.of_option(option)?,
             Type::Result(result) => self.of_nested_result(result)?,
             Type::Flags(flags) => {
-                self.count(flags.names().len())?;
+                self.names(flags.names())?;
                 let names: Vec<_> = flags.names().collect();
                 json!({"type": "array", "items": {"type": "string", "enum": names}})
             }
@@ -104,8 +132,8 @@ impl Schemas {
 
     fn of_variant(&mut self, variant: &types::Variant) -> Result<Value, UnsupportedType> {
         let forms = variant.cases().map(|case| {
+            self.names(std::iter::once(case.name))?;
             let tag = json!({"type": "string", "const": case.name});
-            self.count(1)?;
             Ok(match &case.ty {
                 None => object(&[("tag", tag)], &["tag"]),
                 Some(ty) => object(&[("tag", tag), ("val", self.of(ty)?)], &["tag", "val"]),
@@ -136,6 +164,16 @@ impl Schemas {
         Ok(json!({"oneOf": [form("ok", result.ok())?, form("err", result.err())?]}))
     }
 
+    fn names<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<(), UnsupportedType> {
+        for name in names {
+            self.count(1)?;
+            if name.len() > MAX_NAME {
+                return Err(UnsupportedType::LongName);
+            }
+        }
+        Ok(())
+    }
+
     fn count(&mut self, parts: usize) -> Result<(), UnsupportedType> {
         self.parts = self.parts.saturating_add(parts);
         if self.parts > MAX_PARTS {
@@ -151,6 +189,7 @@ impl Schemas {
     ) -> Result<Value, UnsupportedType> {
         let (mut members, mut required) = (Vec::new(), Vec::new());
         for (name, ty) in fields {
+            self.names(std::iter::once(name))?;
             let schema = if let Type::Option(option) = ty {
                 self.of(&option.ty())?
             } else {

@@ -15,7 +15,7 @@ use toolhost_contract::{
 use wasmtime::component::Component;
 
 use super::docs::Docs;
-use super::{call, describe, exported, no_tools};
+use super::{call, describe, exported};
 use crate::instance::CallEnvironment;
 use crate::linked_code::Tools;
 use crate::tests::runtime;
@@ -111,7 +111,7 @@ async fn exported_functions_are_tools() {
         })
         .collect();
     expect![[r#"
-        now ["now"] destroys
+        now [] destroys
         math_add_all ["math.add-all"] destroys
         math_check ["math.check"] destroys
         math_trap ["math.trap"] destroys"#]]
@@ -230,6 +230,7 @@ async fn a_manifest_beside_the_component_names_and_restricts_its_functions() {
     );
     let described = Setup::new(&described.unwrap()).load().await.unwrap();
     assert_eq!(described.tools(), beside.tools());
+    assert_eq!(beside.tools().len(), 1, "the others are not listed");
     let error = packed_in.with_side_manifest(&manifest).error().await;
     expect!["DIR/calc.wasm is not valid: it has two `toolhost:manifest` sections; a manifest beside it is only for a component without one"].assert_eq(&error);
 }
@@ -238,55 +239,33 @@ async fn a_manifest_beside_the_component_names_and_restricts_its_functions() {
 async fn errors_of_manifests_and_components() {
     let bytes = component(WIT, WAT);
     let entry = |text: &str| format!("{MANIFEST}[[functions]]\n{text}\n");
-    for (manifest, expected) in [
-        (
-            entry("function = \"math.sub\""),
-            expect![
-                "DIR/calc.wasm: function `math.sub` in the manifest: the component exports no such function"
-            ],
+    let mut errors = String::new();
+    for manifest in [
+        entry("function = \"math.sub\""),
+        entry("function = \"math.count\""),
+        entry("function = \"now\"\neffect = \"none\""),
+        entry("function = \"now\"\nrequires = [\"net\"]"),
+        entry("function = \"now\"\n[[functions]]\nfunction = \"now\""),
+        entry(
+            "function = \"now\"\nname = \"x\"\n[[functions]]\nfunction = \"math.trap\"\nname = \"x\"",
         ),
-        (
-            entry("function = \"math.count\""),
-            expect![
-                "DIR/calc.wasm: function `math.count` in the manifest: it uses a resource, which JSON cannot represent"
-            ],
-        ),
-        (
-            entry("function = \"now\"\nname = \"math_trap\""),
-            expect![
-                "none of its functions can be a tool: `math.[constructor]counter`: it belongs to a resource; `math.count`: it uses a resource, which JSON cannot represent; `math.trap`: another function has the same name as a tool; set its `name` in the manifest"
-            ],
-        ),
-        (
-            entry("function = \"now\"\neffect = \"none\""),
-            expect![
-                "DIR/calc.wasm: plugin.toml:6: unknown value `none`; expected one of: pure, reads, writes, destroys"
-            ],
-        ),
-        (
-            entry("function = \"now\"\n[[functions]]\nfunction = \"now\""),
-            expect!["DIR/calc.wasm: plugin.toml:6: there are two entries for the function `now`"],
-        ),
-        (
-            "name = ".to_owned(),
-            expect![
-                "DIR/calc.wasm: plugin.toml:1: string values must be quoted, expected literal string"
-            ],
-        ),
-        (
-            "#".repeat(70_000),
-            expect!["DIR/calc.plugin.toml: it is larger than 65536 bytes"],
-        ),
+        "name = ".to_owned(),
+        "#".repeat(70_000),
     ] {
         let setup = Setup::new(&bytes).with_side_manifest(&manifest);
-        match setup.load().await {
-            Ok(loaded) => expected.assert_eq(&no_tools(loaded.skipped_functions())),
-            Err(error) => {
-                let dir = setup.dir.path().display().to_string();
-                expected.assert_eq(&error.to_string().replace(&dir, "DIR"));
-            }
-        }
+        errors += &setup.error().await;
+        errors.push('\n');
     }
+    expect![[r#"
+        DIR/calc.wasm: function `math.sub` in the manifest: the component exports no such function
+        DIR/calc.wasm: function `math.count` in the manifest: it uses a resource, which JSON cannot represent
+        DIR/calc.wasm: calc.plugin.toml:6: unknown value `none`; expected one of: pure, reads, writes, destroys
+        DIR/calc.wasm: calc.plugin.toml:4: `requires` lists `net`, which is not in `[[needs]]`
+        DIR/calc.wasm: calc.plugin.toml:6: `now` and `now` are the same function or have the same name
+        DIR/calc.wasm: calc.plugin.toml:7: `now` and `math.trap` are the same function or have the same name
+        DIR/calc.wasm: calc.plugin.toml:1: string values must be quoted, expected literal string
+        DIR/calc.plugin.toml: it is larger than 65536 bytes
+    "#]].assert_eq(&errors);
     let setup = Setup::new(&bytes);
     let side = side_manifest_path(&setup.dir.path().join("calc.wasm"));
     std::os::unix::fs::symlink("/etc/passwd", side).unwrap();
@@ -340,4 +319,92 @@ fn descriptions_are_the_doc_comments() {
     assert_eq!(described(&section(2)), described(b""));
     assert_eq!(described(b"\x01{"), described(b""));
     assert_eq!(exported(&component).0.len(), 4);
+}
+
+/// Renamed functions, so that default names and names of the manifest cross.
+#[tokio::test]
+async fn a_tool_runs_the_function_that_it_describes() {
+    let wit = "package my:pkg; interface i { alpha: func() -> u32; beta: func() -> u32; } world w { export i; }";
+    let wat = r#"(module (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (unreachable))
+        (func (export "my:pkg/i#alpha") (result i32) (i32.const 1))
+        (func (export "my:pkg/i#beta") (result i32) (i32.const 2)))"#;
+    let manifest = format!(
+        "{MANIFEST}[[functions]]\nfunction = \"i.alpha\"\nname = \"i_beta\"\n[[functions]]\nfunction = \"my:pkg/i.beta\"\nname = \"i_alpha\"\n"
+    );
+    let setup = Setup::new(&component(wit, wat)).with_side_manifest(&manifest);
+    let loaded = setup.load().await.unwrap();
+    for (tool, expected) in [("i_beta", 1), ("i_alpha", 2)] {
+        let outcome = call_tool(&loaded, tool, json!({})).await.unwrap();
+        assert_eq!(
+            outcome.structured,
+            Some(json!({"result": expected})),
+            "{tool}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_beside_a_component_cannot_be_hidden_or_ignored() {
+    let bytes = component(WIT, WAT);
+    let beside = format!("{MANIFEST}[[functions]]\nfunction = \"now\"\n");
+    // A section whose length covers the manifest that the host appends.
+    let own = crate::pack::custom_section("toolhost:manifest", MANIFEST.as_bytes());
+    let appended = crate::pack::custom_section("toolhost:manifest", beside.as_bytes());
+    let covered = crate::pack::custom_section("x", &appended);
+    let header = &covered[..covered.len() - appended.len()];
+    let hiding = [&bytes[..], &own, header].concat();
+    let error = Setup::new(&hiding)
+        .with_side_manifest(&beside)
+        .error()
+        .await;
+    expect!["DIR/calc.wasm is not valid: its last section is longer than the file"]
+        .assert_eq(&error);
+    // Descriptions that were made without it.
+    let manifest = Manifest::parse("plugin.toml", MANIFEST).unwrap();
+    let section = runtime().packed_tools(Path::new("calc.wasm"), &bytes, &manifest, &[]);
+    let section = section.await.unwrap().unwrap();
+    let section = crate::pack::custom_section("toolhost:tools", &section);
+    let described = Setup::new(&[&bytes[..], &section].concat()).with_side_manifest(&beside);
+    expect!["DIR/calc.wasm is not valid: its `toolhost:tools` section precedes its manifest; pack the component again"].assert_eq(&described.error().await);
+    // A plugin that describes its own tools.
+    let plugin = crate::tests::component("(unreachable)", "");
+    let error = Setup::new(&plugin)
+        .with_side_manifest(&beside)
+        .error()
+        .await;
+    expect!["DIR/calc.wasm: `[[functions]]` in the manifest are for components without the plugin interface; this one describes its own tools"].assert_eq(&error);
+}
+
+#[tokio::test]
+async fn long_names_deep_types_and_many_functions_are_skipped() {
+    let long = "x".repeat(65);
+    let tuple = "tuple<".repeat(13) + "u8" + &">".repeat(13);
+    let many: String = (0..260)
+        .map(|number| format!("run{number}: func();"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let wit = format!(
+        "package my:pkg; interface i {{ {many} long: func({long}: u8); deep: func() -> {tuple}; }} world w {{ export i; }}"
+    );
+    let empty = |number| format!("(func (export \"my:pkg/i#run{number}\"))");
+    let functions = (0..260).map(empty).collect::<Vec<_>>().join(" ");
+    let wat = format!(
+        r#"(module (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (unreachable))
+        (func (export "my:pkg/i#long") (param i32))
+        (func (export "my:pkg/i#deep") (result i32) (i32.const 0)) {functions})"#
+    );
+    let loaded = Setup::new(&component(&wit, &wat)).load().await.unwrap();
+    assert_eq!(loaded.tools().len(), 256);
+    let skipped = loaded.skipped_functions().iter();
+    let reasons: std::collections::BTreeSet<&str> =
+        skipped.map(|one| one.reason.as_str()).collect();
+    expect![[r#"
+        {
+            "a component has at most 256 tools",
+            "it uses a name that is longer than 64 bytes",
+            "its types are nested deeper than 12 levels",
+        }"#]]
+    .assert_eq(&format!("{reasons:#?}"));
 }

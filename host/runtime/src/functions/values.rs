@@ -75,7 +75,7 @@ impl Budget {
     /// A parameter or the field of a record. An absent member is an empty option.
     fn member(&mut self, object: &Value, name: &str, ty: &Type) -> Result<Val, InvalidValue> {
         let value = match (ty, object.get(name)) {
-            (Type::Option(_), None) => Ok(Val::Option(None)),
+            (Type::Option(_), None) => self.take(1).map(|()| Val::Option(None)),
             (Type::Option(option), Some(value)) => match option.ty() {
                 inner if value.is_null() && !matches!(inner, Type::Option(_)) => {
                     Ok(Val::Option(None))

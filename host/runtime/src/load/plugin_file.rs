@@ -1,5 +1,4 @@
 //! Reads plugin files: their bytes, digest and manifest, within the limit of their size.
-
 //!
 //! The manifest of a component can be in a file beside it. The file then has the same bytes and digest for the host as if
 //! `host pack` had embedded this manifest, so approvals, caches and records cover both.
@@ -28,14 +27,19 @@ pub fn file_digest(path: &Path) -> Result<Digest, LoadError> {
 /// Reads the manifest of a component without compiling or running it.
 pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
     let mut file = open(path)?;
-    manifest(path, scan::manifest(path, &mut file)?.as_deref())
+    let outline = scan::outline(path, &mut file)?;
+    file.check_manifest(path, &outline)?;
+    manifest(path, outline.manifest.as_deref())
 }
 
 pub fn manifest(path: &Path, text: Option<&str>) -> Result<Manifest, LoadError> {
     let Some(text) = text else {
         return Ok(Manifest::without_needs(name_from_file(path)));
     };
-    Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
+    let beside = side_manifest_path(path);
+    let file = beside.file_name().filter(|_| beside.is_file());
+    let file = file.map_or("plugin.toml".into(), |file| file.to_string_lossy());
+    Manifest::parse(&file, text).map_err(|error| LoadError::Manifest {
         path: path.to_owned(),
         reason: error.to_string(),
     })
@@ -43,8 +47,14 @@ pub fn manifest(path: &Path, text: Option<&str>) -> Result<Manifest, LoadError> 
 
 /// Reads the file once. It is hashed, scanned and compiled from this buffer, so that later changes do not matter.
 pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    Ok(read_with_outline(path)?.0)
+}
+
+/// Like [`read`], with the top-level sections.
+pub fn read_with_outline(path: &Path) -> Result<(Vec<u8>, Outline), LoadError> {
+    let mut file = open(path)?;
     let mut bytes = Vec::new();
-    open(path)?
+    file.by_ref()
         .take(scan::MAX_SIZE + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| read_error(path, error))?;
@@ -52,7 +62,9 @@ pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     if size > scan::MAX_SIZE {
         return Err(too_big(path, size));
     }
-    Ok(bytes)
+    let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
+    file.check_manifest(path, &outline)?;
+    Ok((bytes, outline))
 }
 
 /// A plugin file whose top-level sections were read.
@@ -72,6 +84,7 @@ pub fn read_outline(path: &Path) -> Result<OutlinedFile, LoadError> {
         position: 0,
     };
     let outline = scan::outline(path, &mut file)?;
+    file.file.check_manifest(path, &outline)?;
     file.read_to(scan::MAX_SIZE)
         .map_err(|error| read_error(path, error))?;
     Ok(OutlinedFile {
@@ -86,13 +99,27 @@ struct PluginFile {
     component: std::fs::File,
     /// Size of the component in bytes.
     size: u64,
-    /// Empty if there is no file beside it.
+    /// The text of the file beside it.
+    manifest: Option<String>,
+    /// The section with this text.
     section: Cursor<Vec<u8>>,
 }
 
 impl PluginFile {
     fn size(&self) -> u64 {
         self.size + self.section.get_ref().len() as u64
+    }
+
+    /// Checks that the manifest beside the component is the one that was found. A component whose last section extends
+    /// beyond its end could hide it.
+    fn check_manifest(&self, path: &Path, outline: &Outline) -> Result<(), LoadError> {
+        if self.manifest.is_some() && self.manifest != outline.manifest {
+            return Err(LoadError::Invalid {
+                path: path.to_owned(),
+                reason: "its last section is longer than the file".to_owned(),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -176,17 +203,19 @@ fn open(path: &Path) -> Result<PluginFile, LoadError> {
     if size > scan::MAX_SIZE {
         return Err(too_big(path, size));
     }
-    let section = side_manifest(path)?.map_or(Vec::new(), |manifest| {
-        custom_section(MANIFEST_SECTION, &manifest)
+    let manifest = side_manifest(path)?;
+    let section = manifest.as_ref().map_or(Vec::new(), |manifest| {
+        custom_section(MANIFEST_SECTION, manifest.as_bytes())
     });
     Ok(PluginFile {
         component,
         size,
+        manifest,
         section: Cursor::new(section),
     })
 }
 
-fn side_manifest(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
+fn side_manifest(path: &Path) -> Result<Option<String>, LoadError> {
     let path = side_manifest_path(path);
     let file = match toolhost_hostfiles::open_regular_no_follow(&path) {
         Ok(file) => file,
@@ -203,7 +232,13 @@ fn side_manifest(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
             reason: format!("it is larger than {MAX_MANIFEST_BYTES} bytes"),
         });
     }
-    Ok(Some(text))
+    match String::from_utf8(text) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(LoadError::Manifest {
+            path,
+            reason: "it is not UTF-8".to_owned(),
+        }),
+    }
 }
 
 fn read_error(path: &Path, error: std::io::Error) -> LoadError {

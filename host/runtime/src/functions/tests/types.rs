@@ -256,6 +256,12 @@ fn invalid_values_are_named_with_their_path() {
         json!({"ok": 1, "err": "a"}),
         "v: expected an object with `ok` or `err`",
     );
+    let absent = json!(vec![json!({"id": 1}); values::MAX_VALUES / 3 + 1]);
+    check(
+        "(list $record)",
+        absent,
+        "v[66666].id: the input has more than 200000 values or bytes",
+    );
     let many = json!(vec![0; values::MAX_VALUES + 1]);
     check(
         "(list u16)",
