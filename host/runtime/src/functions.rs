@@ -1,6 +1,7 @@
 //! The functions that a component without our interface exports, as tools.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Type, Val};
 use wasmtime::{Engine, Store};
 
+use crate::LoadError;
 use crate::api::v0_1::{error_code, too_large, types};
 use crate::export::{Bindings, Export};
 use crate::instance::CallEnvironment;
@@ -407,7 +409,7 @@ fn assign_names(functions: &[Function], manifest: &Manifest) -> Vec<Assignment> 
 }
 
 /// Describes the functions as tools. An error is about the manifest.
-pub(crate) fn describe(
+fn describe_tools(
     component: &Component,
     manifest: &Manifest,
     docs: &Docs,
@@ -438,6 +440,30 @@ pub(crate) fn describe(
                 reason,
             }),
         }
+    }
+    Ok((tools, skipped))
+}
+
+/// Describes the exported functions of a component. Runs no guest code.
+pub(crate) fn describe(
+    path: &Path,
+    component: &Component,
+    manifest: &Manifest,
+    docs: Option<&[u8]>,
+) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), LoadError> {
+    let docs = docs.map(Docs::parse).unwrap_or_default();
+    let path = || path.to_owned();
+    let (tools, skipped) =
+        describe_tools(component, manifest, &docs).map_err(|reason| LoadError::Manifest {
+            path: path(),
+            reason,
+        })?;
+    if tools.is_empty() {
+        let reason = no_tools(&skipped);
+        return Err(LoadError::Contract {
+            path: path(),
+            reason,
+        });
     }
     Ok((tools, skipped))
 }
@@ -489,7 +515,7 @@ pub(crate) async fn call(
 }
 
 /// The text of the error if a component has no function that can be a tool.
-pub(crate) fn no_tools(skipped: &[SkippedFunction]) -> String {
+fn no_tools(skipped: &[SkippedFunction]) -> String {
     let skipped = skipped.iter().take(5);
     let skipped: Vec<_> = skipped
         .map(|one| format!("`{}`: {}", one.id, one.reason))

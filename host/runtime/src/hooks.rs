@@ -10,7 +10,8 @@ use crate::api::v0_1::hooks::{self, HookLimits, HookPre};
 use crate::api::v0_1::types;
 use crate::export::Export;
 use crate::instance::CallEnvironment;
-use crate::plugin::{self, Plugin};
+use crate::plugin::Plugin;
+use crate::request;
 use crate::state::State;
 
 /// The call and tool that a hook is called for.
@@ -122,7 +123,7 @@ impl Plugin {
     fn request(&self, call: &HookCall, moment: HookPoint) -> types::Request {
         let scope = self.read_only().scope();
         let mode = call.mode.parse().unwrap_or_default();
-        let mut request = plugin::request(call.call.clone(), scope, mode);
+        let mut request = request::request(call.call.clone(), scope, mode);
         request.context.mode.clone_from(&call.mode);
         request.context.extra = Some(extra(call, moment).to_string());
         request

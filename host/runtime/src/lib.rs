@@ -39,6 +39,7 @@ mod plugin;
 mod preview;
 mod programs;
 mod quota;
+mod request;
 mod scan;
 mod staging;
 mod state;

@@ -15,7 +15,7 @@ use crate::compile::Compiler;
 use crate::compile_cache::{CompileCache, EntryKind};
 use crate::export::{Bindings, EXTRA_INSTANCES, Export, ReadyInstances};
 use crate::files::{FilesView, HasFiles};
-use crate::functions::{self, SkippedFunction, docs::Docs};
+use crate::functions::{self, SkippedFunction};
 use crate::instance::{self, CallEnvironment};
 use crate::linked_code::{Linked, LinkedCode, Tools};
 use crate::plugin::{Plugin, PluginGrants};
@@ -163,7 +163,7 @@ impl Runtime {
                 let tools = describe(path, tools.bindings(), &environment).await?;
                 (tools, Vec::new())
             }
-            Some(Tools::Functions(_)) => describe_functions(path, &component, &manifest, docs)?,
+            Some(Tools::Functions(_)) => functions::describe(path, &component, &manifest, docs)?,
             None => Default::default(),
         };
         packed_tools::check(path, outline.tools.as_deref(), &described)?;
@@ -557,30 +557,6 @@ pub(crate) fn without_recommendations(error: &CallError) -> String {
             None => error.message.clone(),
         },
     }
-}
-
-/// Describes the exported functions of a component. Runs no guest code.
-fn describe_functions(
-    path: &Path,
-    component: &Component,
-    manifest: &Manifest,
-    docs: Option<&[u8]>,
-) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), LoadError> {
-    let docs = docs.map(Docs::parse).unwrap_or_default();
-    let path = || path.to_owned();
-    let (tools, skipped) =
-        functions::describe(component, manifest, &docs).map_err(|reason| LoadError::Manifest {
-            path: path(),
-            reason,
-        })?;
-    if tools.is_empty() {
-        let reason = functions::no_tools(&skipped);
-        return Err(LoadError::Contract {
-            path: path(),
-            reason,
-        });
-    }
-    Ok((tools, skipped))
 }
 
 /// Gets the tool descriptions of a component, without grants.

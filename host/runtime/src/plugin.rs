@@ -8,13 +8,13 @@ use serde_json::Value;
 use toolhost_contract::path_members::is_path_member;
 use toolhost_contract::policy::{Mode, RunningJob};
 use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, Descriptor, EffectBounds, ErrorClass, FileAccess,
-    Grant, Limits, Outcome, PluginName, Preview, Principal, Rendering, SessionKey, Sink,
-    StagedEffects, StagedResult,
+    Backend, BoxFuture, Call, CallError, Descriptor, EffectBounds, ErrorClass, FileAccess, Grant,
+    Limits, Outcome, PluginName, Preview, Principal, Rendering, SessionKey, Sink, StagedEffects,
+    StagedResult,
 };
 use toolhost_vfs::{PathGrant, ReadTracker, Scope, Stage, StageLimits};
 
-use crate::api::v0_1::{self, types};
+use crate::api::v0_1;
 use crate::capabilities::{self, CallCapabilities, Capabilities};
 use crate::executable;
 use crate::file_read_set::FileReadSet;
@@ -27,6 +27,7 @@ use crate::missing_grants;
 use crate::owners::job_owner;
 use crate::path_view::DirRestriction;
 use crate::programs::{AuthorizedAction, ProgramGrant};
+use crate::request::request;
 use crate::staging::{StagedFiles, Staging};
 
 /// The operator's grants to a plugin. Each call gets the part that its own grant covers.
@@ -511,35 +512,6 @@ fn use_guest_name(path: &mut String, scope: &Scope) {
             .join(rest)
             .to_string_lossy()
             .into_owned();
-    }
-}
-
-pub(crate) fn request(call: Call, scope: &Scope, mode: Mode) -> types::Request {
-    let caller = call.caller;
-    types::Request {
-        call_id: call.id.0,
-        tool: call.tool.as_str().to_owned(),
-        input: call.input.to_string(),
-        context: types::Context {
-            agent_id: caller.agent,
-            parent_agent_id: caller.parent_agent,
-            session_id: caller.session.into(),
-            task_id: caller.task,
-            user_id: caller.user.name().map(str::to_owned),
-            mode: mode.to_string(),
-            roots: scope
-                .roots()
-                .iter()
-                .map(|root| types::Root {
-                    path: root.guest().to_owned(),
-                    access: match root.access() {
-                        toolhost_vfs::Access::ReadOnly => Access::ReadOnly.as_str().to_owned(),
-                        toolhost_vfs::Access::ReadWrite => Access::ReadWrite.as_str().to_owned(),
-                    },
-                })
-                .collect(),
-            extra: None,
-        },
     }
 }
 

@@ -15,7 +15,8 @@ use crate::api::v0_1::{self, types};
 use crate::export::Export;
 use crate::instance::CallEnvironment;
 use crate::load::without_recommendations;
-use crate::plugin::{self, Plugin};
+use crate::plugin::Plugin;
+use crate::request;
 use crate::state::State;
 
 /// Processor time of the functions before a call together, and of each rendering.
@@ -93,7 +94,7 @@ impl Plugin {
     }
 
     fn preview_request(&self, call: Call, mode: Mode) -> types::Request {
-        plugin::request(call, self.no_files().scope(), mode)
+        request::request(call, self.no_files().scope(), mode)
     }
 
     fn preview_environment(&self) -> CallEnvironment<'_> {

@@ -15,7 +15,7 @@ use toolhost_contract::{
 use wasmtime::component::Component;
 
 use super::docs::Docs;
-use super::{call, describe, exported};
+use super::{call, describe_tools, exported};
 use crate::instance::CallEnvironment;
 use crate::linked_code::Tools;
 use crate::tests::runtime;
@@ -302,7 +302,7 @@ fn descriptions_are_the_doc_comments() {
     let component = Component::new(engine, component(WIT, WAT)).unwrap();
     let manifest = Manifest::parse("plugin.toml", MANIFEST).unwrap();
     let described = |docs: &[u8]| {
-        let (tools, _) = describe(&component, &manifest, &Docs::parse(docs)).unwrap();
+        let (tools, _) = describe_tools(&component, &manifest, &Docs::parse(docs)).unwrap();
         let tools = tools
             .into_iter()
             .map(|tool| format!("{}: {}", tool.name, tool.description));

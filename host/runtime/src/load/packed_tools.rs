@@ -15,9 +15,10 @@ use super::contract_check::{
     check_contract, check_exports, check_import, described_tools, has_hooks,
 };
 use super::plugin_file::{OutlinedFile, manifest};
-use super::{CodeState, Description, Loaded, Runtime, describe, describe_functions};
+use super::{CodeState, Description, Loaded, Runtime, describe};
 use crate::LoadError;
 use crate::api::v0_1::{VERSION, types};
+use crate::functions;
 use crate::linked_code::Tools;
 use crate::scan::{self, MAX_TOOLS_BYTES};
 
@@ -82,7 +83,7 @@ impl Runtime {
                 described
             }
             Some(Tools::Functions(_)) => {
-                describe_functions(path, &component, manifest, outline.docs.as_deref())?.0
+                functions::describe(path, &component, manifest, outline.docs.as_deref())?.0
             }
             None => return Ok(None),
         };

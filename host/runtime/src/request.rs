@@ -1,0 +1,37 @@
+//! The request that a tool receives for a call.
+
+use toolhost_contract::policy::Mode;
+use toolhost_contract::{Access, Call};
+use toolhost_vfs::Scope;
+
+use crate::api::v0_1::types;
+
+/// Converts a call into what its tool receives.
+pub(crate) fn request(call: Call, scope: &Scope, mode: Mode) -> types::Request {
+    let caller = call.caller;
+    types::Request {
+        call_id: call.id.0,
+        tool: call.tool.as_str().to_owned(),
+        input: call.input.to_string(),
+        context: types::Context {
+            agent_id: caller.agent,
+            parent_agent_id: caller.parent_agent,
+            session_id: caller.session.into(),
+            task_id: caller.task,
+            user_id: caller.user.name().map(str::to_owned),
+            mode: mode.to_string(),
+            roots: scope
+                .roots()
+                .iter()
+                .map(|root| types::Root {
+                    path: root.guest().to_owned(),
+                    access: match root.access() {
+                        toolhost_vfs::Access::ReadOnly => Access::ReadOnly.as_str().to_owned(),
+                        toolhost_vfs::Access::ReadWrite => Access::ReadWrite.as_str().to_owned(),
+                    },
+                })
+                .collect(),
+            extra: None,
+        },
+    }
+}
