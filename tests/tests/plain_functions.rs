@@ -48,15 +48,11 @@ fn component(env: &TestEnv) -> PathBuf {
 }
 
 /// Calls a tool with write access to the workspace.
-fn call(env: &TestEnv, plugin: &Path, args: &[&str]) -> CommandResult {
+fn report(env: &TestEnv, plugin: &Path, args: &[&str]) -> Value {
     let mut command = env.command(&["call", "--json", "--allow-path"]);
     command.arg(format!("{}:rw", env.workspace().display()));
     command.arg("--plugins").arg(plugin).args(args);
-    CommandResult::of(&command.output().unwrap())
-}
-
-fn report(env: &TestEnv, plugin: &Path, args: &[&str]) -> Value {
-    parse_json(&call(env, plugin, args))
+    parse_json(&CommandResult::of(&command.output().unwrap()))
 }
 
 #[test]
@@ -120,7 +116,7 @@ fn a_manifest_beside_it_grants_what_the_operator_allows() {
     );
     let spinning = report(&env, &plugin, &["loops_spin"]);
     assert_eq!(spinning["error"]["class"], "timeout");
-    // A tool cannot write the manifest of its own plugin.
+    // A tool cannot change the manifest of its plugin.
     let manifest = env.path("notes.plugin.toml");
     let mut command = env.command(&["call", "--json", "--mode", "yolo", "--allow-path"]);
     command.arg(format!("{}:rw", env.path("").display()));

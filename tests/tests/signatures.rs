@@ -31,12 +31,8 @@ impl Author {
     }
 
     fn sign(&self, key: &str) {
-        let signed = self.host(&["sign", "data.wasm", "--key", key]);
+        let signed = self.env.run(&["sign", "data.wasm", "--key", key]);
         assert_eq!(signed.code, Some(0), "{signed:?}");
-    }
-
-    fn host(&self, args: &[&str]) -> CommandResult {
-        CommandResult::of(&self.env.command(args).output().unwrap())
     }
 
     /// Calls a tool of the plugin with this `[signatures]` table.
@@ -50,7 +46,8 @@ impl Author {
             "--plugins",
             "data.wasm",
         ];
-        self.host(&[&call[..], &["--config", "trust.toml"]].concat())
+        self.env
+            .run(&[&call[..], &["--config", "trust.toml"]].concat())
     }
 
     fn refused(&self, signatures: &str, reason: &str) {
@@ -80,7 +77,7 @@ fn only_plugins_of_trusted_authors_are_loaded() {
     author.loaded(ANN);
     author.loaded("keys = [\"bob.pub\", \"ann.pub\"]\nrequired = true");
     author.refused("keys = [\"bob.pub\"]", "it is signed by another key");
-    let verified = author.host(&["verify", "data.wasm", "--key", "ann.pub"]);
+    let verified = author.env.run(&["verify", "data.wasm", "--key", "ann.pub"]);
     assert!(
         verified.stdout.contains("is signed by the key sha256:"),
         "{verified:?}"
@@ -88,7 +85,7 @@ fn only_plugins_of_trusted_authors_are_loaded() {
     // The plugin was replaced.
     fs::copy(root().join("plugins/agent.wasm"), author.plugin()).unwrap();
     author.refused(ANN, "the signature is for another version");
-    let verified = author.host(&["verify", "data.wasm", "--key", "ann.pub"]);
+    let verified = author.env.run(&["verify", "data.wasm", "--key", "ann.pub"]);
     assert_eq!(verified.code, Some(10), "{verified:?}");
     // Without trusted keys, signatures are not read.
     let unread = author.call("");
@@ -119,20 +116,20 @@ fn code_of_an_untrusted_plugin_is_not_compiled() {
 #[test]
 fn errors_of_keys_and_settings() {
     let author = Author::new();
-    let again = author.host(&["key", "new", "ann"]);
+    let again = author.env.run(&["key", "new", "ann"]);
     assert_eq!(again.code, Some(2), "{again:?}");
-    let shown = author.host(&["key", "show", "ann"]);
+    let shown = author.env.run(&["key", "show", "ann"]);
     let public = fs::read_to_string(author.env.path("ann.pub")).unwrap();
     assert_eq!(shown.stdout, public);
     for args in [
         &["key", "new", "../ann"][..],
-        &["key", "show", "nobody"],
-        &["sign", "data.wasm", "--key", "nobody"],
+        &["key", "show", "missing"],
+        &["sign", "data.wasm", "--key", "missing"],
         &["sign", "data.wasm", "--key", "./ann.pub"],
         &["verify", "data.wasm", "--key", "missing.pub"],
         &["verify", "data.wasm"],
     ] {
-        let ended = author.host(args);
+        let ended = author.env.run(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
     }
     for signatures in [

@@ -8,5 +8,5 @@ mod trust;
 mod tests;
 
 pub use key::{KeyError, PublicKey, SigningKey};
-pub use signature::{MAX_BUNDLE, SignatureError, sign, verify};
-pub use trust::{TrustError, TrustPolicy, bundle_path};
+pub use signature::{SignatureError, sign, verify};
+pub use trust::{TrustError, TrustPolicy, bundle_path, signer};

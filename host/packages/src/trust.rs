@@ -1,4 +1,4 @@
-//! Which plugin files an operator trusts.
+//! The decision whether to load a plugin file, from its signature and the keys that the operator trusts.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,27 @@ pub fn bundle_path(plugin: &Path) -> PathBuf {
     path.into()
 }
 
+/// Returns the key that signed a plugin file with this digest.
+pub fn signer(plugin: &Path, digest: Digest, keys: &[PublicKey]) -> Result<PublicKey, TrustError> {
+    let path = bundle_path(plugin);
+    let shown = || text::escape_line(&path.to_string_lossy(), 500);
+    let bundle = toolhost_hostfiles::read_regular(&path, MAX_BUNDLE).map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            TrustError::Missing(shown())
+        } else {
+            TrustError::Read {
+                path: shown(),
+                error,
+            }
+        }
+    })?;
+    let bundle = String::from_utf8_lossy(&bundle);
+    signature::verify(&bundle, digest, keys).map_err(|error| TrustError::Signature {
+        path: shown(),
+        error,
+    })
+}
+
 impl TrustPolicy {
     /// Checks a plugin file with this digest. Returns the key that signed it, or `None` if it is not signed and need not
     /// be. A signature that cannot be verified is an error in any case.
@@ -40,28 +61,9 @@ impl TrustPolicy {
         if self.keys.is_empty() && !self.required {
             return Ok(None);
         }
-        let path = bundle_path(plugin);
-        let shown = || text::escape_line(&path.to_string_lossy(), 500);
-        let bundle = match toolhost_hostfiles::read_regular(&path, MAX_BUNDLE) {
-            Ok(bundle) => String::from_utf8_lossy(&bundle).into_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return if self.required {
-                    Err(TrustError::Missing(shown()))
-                } else {
-                    Ok(None)
-                };
-            }
-            Err(error) => {
-                return Err(TrustError::Read {
-                    path: shown(),
-                    error,
-                });
-            }
-        };
-        let signed = signature::verify(&bundle, digest, &self.keys);
-        signed.map(Some).map_err(|error| TrustError::Signature {
-            path: shown(),
-            error,
-        })
+        match signer(plugin, digest, &self.keys) {
+            Err(TrustError::Missing(_)) if !self.required => Ok(None),
+            signed => signed.map(Some),
+        }
     }
 }

@@ -40,10 +40,7 @@ impl<'a> DirectCaller<'a> {
         let code = self.plugin.loaded().code().await;
         let code = code.map_err(|error| error.to_string())?;
         let tools = code.tools().map_err(|error| error.to_string())?;
-        let pre = tools
-            .interface()
-            .ok_or("the tools are functions")?
-            .bindings();
+        let pre = tools.interface()?.bindings();
         let never = Arc::new(Deadline::after(Duration::from_secs(3_600), None));
         let state = State::new(
             &Limits::default(),

@@ -14,7 +14,7 @@ use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre
 use wasmtime::{Engine, Store};
 
 use crate::LoadError;
-use crate::api::v0_1::{error_code, too_large, types};
+use crate::api::v0_1::{MAX_DETAILS, MAX_TEXT, MAX_TOOLS, error_code, too_large, types};
 use crate::export::{Bindings, Export};
 use crate::instance::CallEnvironment;
 use crate::state::State;
@@ -30,23 +30,21 @@ use docs::Docs;
 
 /// Maximum size of a schema in bytes. Larger ones fill the context of a model.
 const MAX_SCHEMA: usize = 64 << 10;
-const MAX_DESCRIPTION: usize = 16 << 10;
-const MAX_DETAILS: usize = 16 << 10;
 /// Maximum number of exported functions that are looked at.
 const MAX_FUNCTIONS: usize = 1_000;
-/// Maximum number of tools of a plugin.
-const MAX_TOOLS: usize = 256;
 
 /// The exported functions of a component, linked.
 pub(crate) struct FunctionsPre {
     linked: InstancePre<State>,
     functions: Vec<Function>,
+    /// The other exported functions.
+    skipped: Vec<SkippedFunction>,
     /// The functions of the tools, by name.
     tools: OnceLock<HashMap<ToolName, usize>>,
 }
 
 /// An exported function that can be a tool.
-pub(crate) struct Function {
+struct Function {
     /// `interface.function`, or `function` at the root. The manifest and the alias of the tool use it.
     id: String,
     /// Export of the component that contains it; `None` at the root.
@@ -55,6 +53,14 @@ pub(crate) struct Function {
     index: ComponentExportIndex,
     parameters: Vec<(String, Type)>,
     returned: Returned,
+    schemas: Schemas,
+}
+
+/// The JSON Schemas of a function.
+struct Schemas {
+    input: String,
+    /// Of the structured result; `None` if the result is text or nothing.
+    output: Option<String>,
 }
 
 /// What a function returns. A `result` as the whole type is the outcome of the call.
@@ -71,14 +77,24 @@ pub struct SkippedFunction {
     pub reason: String,
 }
 
+impl SkippedFunction {
+    fn new(id: &str, reason: String) -> Self {
+        Self {
+            id: text::escape_line(id, 120),
+            reason,
+        }
+    }
+}
+
 impl Bindings for FunctionsPre {
     type Instance = Instance;
 
     fn new(linked: InstancePre<State>) -> wasmtime::Result<Self> {
-        let (functions, _) = exported(linked.component());
+        let (functions, skipped) = exported(linked.component());
         Ok(Self {
             linked,
             functions,
+            skipped,
             tools: OnceLock::new(),
         })
     }
@@ -96,7 +112,7 @@ impl Bindings for FunctionsPre {
 }
 
 /// Returns the functions that the component exports, in the order of its exports.
-pub(crate) fn exported(component: &Component) -> (Vec<Function>, Vec<SkippedFunction>) {
+fn exported(component: &Component) -> (Vec<Function>, Vec<SkippedFunction>) {
     let engine = component.engine();
     let (mut functions, mut skipped) = (Vec::new(), Vec::new());
     let mut add = |interface: Option<&str>, name: &str, index, ty: &ComponentFunc| {
@@ -108,10 +124,7 @@ pub(crate) fn exported(component: &Component) -> (Vec<Function>, Vec<SkippedFunc
         });
         match Function::new(id.clone(), interface, name, index, ty) {
             Ok(function) => functions.push(function),
-            Err(reason) => skipped.push(SkippedFunction {
-                id: text::escape_line(&id, 120),
-                reason,
-            }),
+            Err(reason) => skipped.push(SkippedFunction::new(&id, reason)),
         }
     };
     for (export, item) in component.component_type().exports(engine) {
@@ -158,65 +171,29 @@ impl Function {
         let Some(index) = index else {
             return refuse("it is not exported");
         };
-        let function = Self {
+        let parameters = ty.params().map(|(name, ty)| (name.to_owned(), ty));
+        let parameters: Vec<_> = parameters.collect();
+        let returned = match ty.results().next() {
+            None => Returned::Nothing,
+            Some(Type::Result(result)) => Returned::Result {
+                ok: result.ok(),
+                err: result.err(),
+            },
+            Some(ty) => Returned::Value(ty),
+        };
+        Ok(Self {
             id,
             interface: interface.map(str::to_owned),
             name: name.to_owned(),
             index,
-            parameters: ty
-                .params()
-                .map(|(name, ty)| (name.to_owned(), ty))
-                .collect(),
-            returned: match ty.results().next() {
-                None => Returned::Nothing,
-                Some(Type::Result(result)) => Returned::Result {
-                    ok: result.ok(),
-                    err: result.err(),
-                },
-                Some(ty) => Returned::Value(ty),
-            },
-        };
-        function.schemas()?;
-        Ok(function)
+            schemas: Schemas::new(&parameters, &returned)?,
+            parameters,
+            returned,
+        })
     }
 
     fn parameters(&self) -> impl Iterator<Item = (&str, &Type)> {
         self.parameters.iter().map(|(name, ty)| (name.as_str(), ty))
-    }
-
-    /// Returns the schema of the input and, unless the result is text or nothing, that of the structured result.
-    fn schemas(&self) -> Result<(String, Option<String>), String> {
-        let input = json_schema::of_parameters(self.parameters());
-        let input = input.map_err(|error| error.to_string())?.to_string();
-        let output = match &self.returned {
-            Returned::Nothing | Returned::Result { ok: None, .. } => None,
-            Returned::Value(ty) | Returned::Result { ok: Some(ty), .. } => Some(ty),
-        };
-        let output = output.map(json_schema::of_result).transpose();
-        let output = output.map_err(|error| error.to_string())?;
-        if let Returned::Result { err: Some(ty), .. } = &self.returned {
-            json_schema::of_result(ty).map_err(|error| error.to_string())?;
-        }
-        let output = output.filter(|_| !self.returns_text());
-        let output = output.map(|schema| schema.to_string());
-        let size = input.len().max(output.as_ref().map_or(0, String::len));
-        if size > MAX_SCHEMA {
-            return Err(format!(
-                "its schema has {size} bytes; the limit is {MAX_SCHEMA}"
-            ));
-        }
-        Ok((input, output))
-    }
-
-    fn returns_text(&self) -> bool {
-        matches!(
-            self.returned,
-            Returned::Value(Type::String)
-                | Returned::Result {
-                    ok: Some(Type::String),
-                    ..
-                }
-        )
     }
 
     /// Default name of the tool: `calculate_eval_expression` for `calculate.eval-expression`.
@@ -240,13 +217,12 @@ impl Function {
         name: &ToolName,
         entry: Option<&FunctionEntry>,
         docs: &Docs,
-    ) -> Result<types::Descriptor, String> {
-        let (input_schema, output_schema) = self.schemas()?;
+    ) -> types::Descriptor {
         let interface = self.interface.as_deref().map(short_name);
         let described = entry.and_then(|entry| entry.description.as_deref());
         let described = described.or_else(|| docs.of_function(interface, &self.name));
         let alias = (name.as_str() != self.id).then(|| self.id.clone());
-        Ok(types::Descriptor {
+        types::Descriptor {
             name: name.to_string(),
             aliases: alias.into_iter().collect(),
             description: described.map_or_else(
@@ -256,10 +232,10 @@ impl Function {
                         self.id
                     )
                 },
-                |text| text::head(text, MAX_DESCRIPTION).to_owned(),
+                |text| text::head(text, MAX_TEXT).to_owned(),
             ),
-            input_schema,
-            output_schema,
+            input_schema: self.schemas.input.clone(),
+            output_schema: self.schemas.output.clone(),
             annotations: annotations(entry),
             requires: entry.map_or(Vec::new(), |entry| {
                 let requires = entry.requires.iter();
@@ -285,7 +261,7 @@ impl Function {
             sources: Vec::new(),
             examples: Vec::new(),
             extra: None,
-        })
+        }
     }
 
     /// Converts what the function returned. `limit` bounds its size as JSON or text, in bytes.
@@ -306,12 +282,52 @@ impl Function {
         };
         let value = json(value, ty, limit)?;
         Ok(match value {
-            Value::String(text) if self.returns_text() => Outcome::text(text),
+            Value::String(text) if self.returned.is_text() => Outcome::text(text),
             value => Outcome {
                 structured: Some(json!({"result": value})),
                 ..Outcome::default()
             },
         })
+    }
+}
+
+impl Returned {
+    fn is_text(&self) -> bool {
+        matches!(
+            self,
+            Self::Value(Type::String)
+                | Self::Result {
+                    ok: Some(Type::String),
+                    ..
+                }
+        )
+    }
+}
+
+impl Schemas {
+    /// Returns the reason if there is no schema for a type.
+    fn new(parameters: &[(String, Type)], returned: &Returned) -> Result<Self, String> {
+        let parameters = parameters.iter().map(|(name, ty)| (name.as_str(), ty));
+        let input = json_schema::of_parameters(parameters);
+        let input = input.map_err(|error| error.to_string())?.to_string();
+        let (value, error) = match returned {
+            Returned::Nothing => (None, None),
+            Returned::Value(ty) => (Some(ty), None),
+            Returned::Result { ok, err } => (ok.as_ref(), err.as_ref()),
+        };
+        let of_result = |ty| json_schema::of_result(ty).map_err(|error| error.to_string());
+        // The schema of an error is not listed, but its type must have one.
+        error.map(of_result).transpose()?;
+        let output = value.map(of_result).transpose()?;
+        let output = output.filter(|_| !returned.is_text());
+        let output = output.map(|schema| schema.to_string());
+        let size = input.len().max(output.as_ref().map_or(0, String::len));
+        if size > MAX_SCHEMA {
+            return Err(format!(
+                "its schema has {size} bytes; the limit is {MAX_SCHEMA}"
+            ));
+        }
+        Ok(Self { input, output })
     }
 }
 
@@ -350,16 +366,14 @@ fn failure(error: Option<(Val, &Type)>, limit: u64) -> Result<Outcome, CallError
     let value = error
         .map(|(error, ty)| json(error, ty, limit))
         .transpose()?;
-    let message = match &value {
-        None => "the function returned an error without a value".to_owned(),
-        Some(Value::String(text)) => text::head(text, MAX_DESCRIPTION).to_owned(),
-        Some(value) => match value.get("message").and_then(Value::as_str) {
-            Some(message) => text::head(message, MAX_DESCRIPTION).to_owned(),
-            None => text::head(&value.to_string(), MAX_DESCRIPTION).to_owned(),
-        },
-    };
-    let details =
-        value.filter(|value| !value.is_string() && value.to_string().len() <= MAX_DETAILS);
+    let json = value.as_ref().map(Value::to_string);
+    let json = json.unwrap_or("the function returned an error without a value".to_owned());
+    let message = value.as_ref().and_then(|value| match value {
+        Value::String(text) => Some(text.as_str()),
+        value => value.get("message")?.as_str(),
+    });
+    let message = text::head(message.unwrap_or(&json), MAX_TEXT).to_owned();
+    let details = value.filter(|value| !value.is_string() && json.len() <= MAX_DETAILS);
     Ok(Outcome {
         error: Some(Failure {
             code: name.as_deref().map(error_code),
@@ -379,11 +393,8 @@ fn short_name(export: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A function and the name of its tool, or the reason why it is not a tool.
-type Assignment = Result<ToolName, String>;
-
-/// Assigns names of tools to the functions, in their order.
-fn assign_names(functions: &[Function], manifest: &Manifest) -> Vec<Assignment> {
+/// Returns the name of the tool of each function, or the reason why it is not a tool.
+fn assign_names(functions: &[Function], manifest: &Manifest) -> Vec<Result<ToolName, String>> {
     let mut used = HashSet::new();
     let mut assign = |function: &Function| {
         let entry = function.entry_in(manifest);
@@ -408,13 +419,42 @@ fn assign_names(functions: &[Function], manifest: &Manifest) -> Vec<Assignment> 
     functions.iter().map(&mut assign).collect()
 }
 
-/// Describes the functions as tools. An error is about the manifest.
-fn describe_tools(
-    component: &Component,
+/// Describes the functions as tools. Runs no guest code.
+pub(crate) fn describe(
+    path: &Path,
+    exported: &FunctionsPre,
     manifest: &Manifest,
-    docs: &Docs,
-) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), String> {
-    let (functions, mut skipped) = exported(component);
+    docs: Option<&[u8]>,
+) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), LoadError> {
+    let docs = docs.map(Docs::parse).unwrap_or_default();
+    let functions = &exported.functions;
+    let mut skipped = exported.skipped.clone();
+    check_entries(functions, &skipped, manifest).map_err(|reason| LoadError::Manifest {
+        path: path.to_owned(),
+        reason,
+    })?;
+    let mut tools: Vec<types::Descriptor> = Vec::new();
+    for (function, name) in functions.iter().zip(assign_names(functions, manifest)) {
+        match name {
+            Ok(name) => tools.push(function.describe(&name, function.entry_in(manifest), &docs)),
+            Err(reason) => skipped.push(SkippedFunction::new(&function.id, reason)),
+        }
+    }
+    if tools.is_empty() {
+        return Err(LoadError::Contract {
+            path: path.to_owned(),
+            reason: no_tools(&skipped),
+        });
+    }
+    Ok((tools, skipped))
+}
+
+/// Checks that each entry of the manifest is for a function that can be a tool.
+fn check_entries(
+    functions: &[Function],
+    skipped: &[SkippedFunction],
+    manifest: &Manifest,
+) -> Result<(), String> {
     for entry in &manifest.functions {
         let is_its = |function: &Function| {
             let found = function.entry_in(manifest);
@@ -429,46 +469,10 @@ fn describe_tools(
             return Err(format!("function `{shown}` in the manifest: {reason}"));
         }
     }
-    let mut tools: Vec<types::Descriptor> = Vec::new();
-    let names = assign_names(&functions, manifest);
-    for (function, name) in functions.iter().zip(names) {
-        let entry = function.entry_in(manifest);
-        match name.and_then(|name| function.describe(&name, entry, docs)) {
-            Ok(tool) => tools.push(tool),
-            Err(reason) => skipped.push(SkippedFunction {
-                id: text::escape_line(&function.id, 120),
-                reason,
-            }),
-        }
-    }
-    Ok((tools, skipped))
+    Ok(())
 }
 
-/// Describes the exported functions of a component. Runs no guest code.
-pub(crate) fn describe(
-    path: &Path,
-    component: &Component,
-    manifest: &Manifest,
-    docs: Option<&[u8]>,
-) -> Result<(Vec<types::Descriptor>, Vec<SkippedFunction>), LoadError> {
-    let docs = docs.map(Docs::parse).unwrap_or_default();
-    let path = || path.to_owned();
-    let (tools, skipped) =
-        describe_tools(component, manifest, &docs).map_err(|reason| LoadError::Manifest {
-            path: path(),
-            reason,
-        })?;
-    if tools.is_empty() {
-        let reason = no_tools(&skipped);
-        return Err(LoadError::Contract {
-            path: path(),
-            reason,
-        });
-    }
-    Ok((tools, skipped))
-}
-
-/// Runs a call of one of the functions in an instance of its own. The second value is a notice of the host.
+/// Runs a call of a function in a new instance. The second value is a notice from the host to the caller.
 pub(crate) async fn call(
     functions: &Export<FunctionsPre>,
     environment: CallEnvironment<'_>,

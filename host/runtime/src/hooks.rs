@@ -123,7 +123,7 @@ impl Plugin {
     fn request(&self, call: &HookCall, moment: HookPoint) -> types::Request {
         let scope = self.read_only().scope();
         let mode = call.mode.parse().unwrap_or_default();
-        let mut request = request::request(call.call.clone(), scope, mode);
+        let mut request = request::for_call(call.call.clone(), scope, mode);
         request.context.mode.clone_from(&call.mode);
         request.context.extra = Some(extra(call, moment).to_string());
         request

@@ -32,10 +32,11 @@ pub(crate) enum Tools {
 }
 
 impl Tools {
-    pub fn interface(&self) -> Option<&Export<PluginPre<State>>> {
+    /// For benchmarks of plugins with the interface `tool`.
+    pub fn interface(&self) -> Result<&Export<PluginPre<State>>, &'static str> {
         match self {
-            Self::Interface(tools) => Some(tools),
-            Self::Functions(_) => None,
+            Self::Interface(tools) => Ok(tools),
+            Self::Functions(_) => Err("the tools are functions"),
         }
     }
 }

@@ -27,7 +27,7 @@ mod packed_tools;
 mod plugin_file;
 
 use contract_check::{
-    ToolSource, check_contract, check_import, described_tools, exported, has_hooks, link_error,
+    ToolSource, check_contract, check_imports, described_tools, exported, has_hooks, link_error,
     tool_source,
 };
 pub use plugin_file::{file_digest, read_manifest, side_manifest_path};
@@ -151,9 +151,7 @@ impl Runtime {
         let digest = Digest(Sha256::digest(&bytes).into());
         self.verify(path, digest)?;
         // Before compiling, which can fail because of an interface that this host does not have.
-        for name in &outline.imports {
-            check_import(path, name)?;
-        }
+        check_imports(path, &outline.imports)?;
         let (component, code_state) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
         let linked = self.linked(path, &component, &exports)?;
@@ -163,7 +161,9 @@ impl Runtime {
                 let tools = describe(path, tools.bindings(), &environment).await?;
                 (tools, Vec::new())
             }
-            Some(Tools::Functions(_)) => functions::describe(path, &component, &manifest, docs)?,
+            Some(Tools::Functions(tools)) => {
+                functions::describe(path, tools.bindings(), &manifest, docs)?
+            }
             None => Default::default(),
         };
         packed_tools::check(path, outline.tools.as_deref(), &described)?;
@@ -277,36 +277,22 @@ impl Runtime {
         let linked = self.0.linker.instantiate_pre(component).map_err(failed)?;
         // A plugin can have hooks and no tools.
         let tools = match tool_source(exports) {
-            ToolSource::Interface => self
-                .export(&linked, "tool", exports)
-                .map(|tools| tools.map(Tools::Interface)),
-            ToolSource::Functions => {
-                let instances = Arc::clone(&self.0.ready_instances);
-                Export::new(linked.clone(), instances)
-                    .map(Tools::Functions)
-                    .map(Some)
-            }
-            ToolSource::Nothing => Ok(None),
+            ToolSource::Interface => Some(Tools::Interface(self.export(&linked).map_err(failed)?)),
+            ToolSource::Functions => Some(Tools::Functions(self.export(&linked).map_err(failed)?)),
+            ToolSource::Nothing => None,
         };
+        let has = |interface| exports.contains(&exported(interface));
+        let hooks = has("hooks").then(|| self.export(&linked)).transpose();
+        let preview = has("preview").then(|| self.export(&linked)).transpose();
         Ok(Linked {
-            tools: tools.map_err(failed)?,
-            hooks: self.export(&linked, "hooks", exports).map_err(failed)?,
-            preview: self.export(&linked, "preview", exports).map_err(failed)?,
+            tools,
+            hooks: hooks.map_err(failed)?,
+            preview: preview.map_err(failed)?,
         })
     }
 
-    /// Returns the interface with this name if the component exports it.
-    fn export<B: Bindings>(
-        &self,
-        linked: &InstancePre<State>,
-        interface: &str,
-        exports: &[String],
-    ) -> wasmtime::Result<Option<Export<B>>> {
-        if !exports.contains(&exported(interface)) {
-            return Ok(None);
-        }
-        let instances = Arc::clone(&self.0.ready_instances);
-        Export::new(linked.clone(), instances).map(Some)
+    fn export<B: Bindings>(&self, linked: &InstancePre<State>) -> wasmtime::Result<Export<B>> {
+        Export::new(linked.clone(), Arc::clone(&self.0.ready_instances))
     }
 
     /// Links a component that was loaded with its description only. Compiles it if the cache has lost its code.
@@ -491,8 +477,8 @@ impl Loaded {
         &self.exports
     }
 
-    /// Exported functions that are not tools, of a component without the interface `tool`. Empty if the file was not
-    /// compiled for the answer.
+    /// Exported functions that are not tools, of a component without the interface `tool`. Empty if the descriptions are
+    /// those stored in the file.
     pub fn skipped_functions(&self) -> &[SkippedFunction] {
         &self.skipped
     }

@@ -27,7 +27,7 @@ use crate::missing_grants;
 use crate::owners::job_owner;
 use crate::path_view::DirRestriction;
 use crate::programs::{AuthorizedAction, ProgramGrant};
-use crate::request::request;
+use crate::request;
 use crate::staging::{StagedFiles, Staging};
 
 /// The operator's grants to a plugin. Each call gets the part that its own grant covers.
@@ -263,7 +263,6 @@ impl Plugin {
             ..allowed
         };
         let mode = sink.services().map(|services| services.mode());
-        let scope = files.scope().clone();
         let setting = CallEnvironment {
             allowed,
             limits: &self.limits,
@@ -278,7 +277,8 @@ impl Plugin {
         let output = output.unwrap_or(u64::MAX).min(self.limits.output);
         let (mut outcome, notice) = match self.loaded.code().await?.tools()? {
             Tools::Interface(tools) => {
-                let request = request(call, &scope, mode.unwrap_or_default());
+                let scope = setting.files.scope();
+                let request = request::for_call(call, scope, mode.unwrap_or_default());
                 let (result, notice) = tools
                     .run(setting, async |store, plugin| {
                         let plugin = plugin.toolhost_plugin_tool();

@@ -7,7 +7,7 @@ use toolhost_vfs::Scope;
 use crate::api::v0_1::types;
 
 /// Converts a call into what its tool receives.
-pub(crate) fn request(call: Call, scope: &Scope, mode: Mode) -> types::Request {
+pub(crate) fn for_call(call: Call, scope: &Scope, mode: Mode) -> types::Request {
     let caller = call.caller;
     types::Request {
         call_id: call.id.0,

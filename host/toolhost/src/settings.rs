@@ -61,7 +61,7 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     pub durability: Durability,
     pub retention: RetentionSettings,
-    /// Whose plugins are loaded.
+    /// The keys whose plugins the host loads.
     pub trust: TrustPolicy,
     /// Directory of the project that project-scoped approvals apply to.
     pub project: PathBuf,

@@ -110,14 +110,12 @@ impl Excludes {
             if let Some(why) = pattern_error(pattern, host) {
                 return Err(bad(pattern, why.to_owned()));
             }
-            let pattern_error = |error: ignore::Error| bad(pattern, error.to_string());
+            let invalid = |error: ignore::Error| bad(pattern, error.to_string());
             let pattern = pattern.to_lowercase();
-            builder.add_line(None, &pattern).map_err(pattern_error)?;
+            builder.add_line(None, &pattern).map_err(invalid)?;
             if !pattern.starts_with('!') {
                 let last = last_component(&pattern);
-                last_components
-                    .add_line(None, last)
-                    .map_err(pattern_error)?;
+                last_components.add_line(None, last).map_err(invalid)?;
             }
         }
         let build = |builder: GitignoreBuilder| {

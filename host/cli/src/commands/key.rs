@@ -10,6 +10,9 @@ use toolhost_packages::{PublicKey, SigningKey};
 use crate::exit::{CliError, Exit, OrExit};
 use crate::terminal::{note, print};
 
+/// Subdirectory of the state directory, which is hidden from all tools.
+const KEYS: &str = "keys";
+
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
     /// Create a key that signs plugins, and print the public key
@@ -35,10 +38,9 @@ pub fn key(command: &KeyCommand) -> Result<Exit, CliError> {
 }
 
 fn create(name: &str) -> Result<PublicKey, CliError> {
-    let path = path_of(name)?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let state = folder.parent().unwrap_or(folder);
-    create_private_dir_all(state, folder).or_exit(Exit::Store)?;
+    let state = state_dir()?;
+    create_private_dir_all(&state, &state.join(KEYS)).or_exit(Exit::Store)?;
+    let path = path_of(&state, name);
     if path.exists() {
         let message = format!("the key `{name}` exists: {}", path.display());
         return Err(CliError::new(Exit::Usage, message));
@@ -51,21 +53,23 @@ fn create(name: &str) -> Result<PublicKey, CliError> {
 /// Reads the private key with this name, or in this file.
 pub fn read(name: &str) -> Result<SigningKey, CliError> {
     let path = if parse_name(name).is_ok() {
-        path_of(name)?
+        path_of(&state_dir()?, name)
     } else {
         PathBuf::from(name)
     };
     SigningKey::read(&path).or_exit(Exit::Usage)
 }
 
-/// Keys are in the state directory, which is hidden from all tools.
-fn path_of(name: &str) -> Result<PathBuf, CliError> {
+fn state_dir() -> Result<PathBuf, CliError> {
     let paths = HostPaths::from_env(|name| std::env::var(name).ok());
-    let state = paths.state.ok_or_else(|| {
+    paths.state.ok_or_else(|| {
         let message = "there is no state directory for keys; set HOME or TOOLHOST_STATE_DIR";
         CliError::new(Exit::Usage, message.to_owned())
-    })?;
-    Ok(state.join("keys").join(format!("{name}.key")))
+    })
+}
+
+fn path_of(state: &Path, name: &str) -> PathBuf {
+    state.join(KEYS).join(format!("{name}.key"))
 }
 
 fn parse_name(name: &str) -> Result<String, String> {

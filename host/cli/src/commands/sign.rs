@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::{Digest, text};
-use toolhost_packages::{PublicKey, TrustPolicy, bundle_path, sign};
+use toolhost_packages::{PublicKey, bundle_path, sign, signer};
 use toolhost_runtime::file_digest;
 
 use super::{key, pack};
@@ -45,18 +45,9 @@ pub fn sign_file(args: &SignArgs) -> Result<Exit, CliError> {
 
 pub fn verify_file(args: &VerifyArgs) -> Result<Exit, CliError> {
     let keys = args.key.iter().map(|path| PublicKey::read(path));
-    let keys = keys.collect::<Result<_, _>>().or_exit(Exit::Usage)?;
-    let trust = TrustPolicy {
-        keys,
-        required: true,
-    };
-    let signed = trust.check(&args.file, digest(&args.file)?);
-    let Some(key) = signed.or_exit(Exit::Signature)? else {
-        return Err(CliError::new(
-            Exit::Signature,
-            "it is not signed".to_owned(),
-        ));
-    };
+    let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>().or_exit(Exit::Usage)?;
+    let signed = signer(&args.file, digest(&args.file)?, &keys);
+    let key = signed.or_exit(Exit::Signature)?;
     let file = text::escape_line(&args.file.to_string_lossy(), 500);
     print(&format!("{file} is signed by the key {}", key.id())).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)

@@ -87,7 +87,7 @@ pub struct RetentionTable {
     pub logs_age: Option<Bound<Duration>>,
 }
 
-/// Whose plugins are loaded.
+/// The keys whose plugins the host loads.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignaturesTable {

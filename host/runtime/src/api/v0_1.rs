@@ -21,8 +21,8 @@ wasmtime::component::bindgen!({
     additional_derives: [serde::Serialize, serde::Deserialize],
 });
 
-pub use descriptors::descriptors;
-pub use outcomes::{error, error_code, outcome, too_large};
+pub use descriptors::{MAX_TEXT, MAX_TOOLS, descriptors};
+pub use outcomes::{MAX_DETAILS, error, error_code, outcome, too_large};
 pub use toolhost::plugin::types;
 
 /// The version that components are built against.

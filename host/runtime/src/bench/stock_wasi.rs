@@ -57,10 +57,7 @@ impl StockWasi {
         let code = plugin.loaded().code().await;
         let code = code.map_err(|error| error.to_string())?;
         let tools = code.tools().map_err(|error| error.to_string())?;
-        let pre = tools
-            .interface()
-            .ok_or("the tools are functions")?
-            .bindings();
+        let pre = tools.interface()?.bindings();
         let linked = || {
             let mut linker = Linker::<StockState>::new(pre.engine());
             wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;

@@ -14,8 +14,8 @@ use toolhost_contract::{
 };
 use wasmtime::component::Component;
 
-use super::docs::Docs;
-use super::{call, describe_tools, exported};
+use super::{FunctionsPre, call, describe};
+use crate::export::Bindings as _;
 use crate::instance::CallEnvironment;
 use crate::linked_code::Tools;
 use crate::tests::runtime;
@@ -298,11 +298,14 @@ fn descriptions_are_the_doc_comments() {
     let text = br#"{"interfaces": {"math": {"funcs": {"add-all": " Adds two numbers. ", "trap": {"docs": "Fails."}}}},
         "worlds": {"w": {"func_exports": {"now": {"docs": "The time."}}}}}"#;
     let section = |version: u8| [&[version], text.as_slice()].concat();
-    let (engine, _) = runtime().engine_and_linker();
+    let (engine, linker) = runtime().engine_and_linker();
     let component = Component::new(engine, component(WIT, WAT)).unwrap();
+    let linked = linker.instantiate_pre(&component).unwrap();
+    let functions = FunctionsPre::new(linked).unwrap();
     let manifest = Manifest::parse("plugin.toml", MANIFEST).unwrap();
     let described = |docs: &[u8]| {
-        let (tools, _) = describe_tools(&component, &manifest, &Docs::parse(docs)).unwrap();
+        let path = Path::new("calc.wasm");
+        let (tools, _) = describe(path, &functions, &manifest, Some(docs)).unwrap();
         let tools = tools
             .into_iter()
             .map(|tool| format!("{}: {}", tool.name, tool.description));
@@ -318,7 +321,7 @@ fn descriptions_are_the_doc_comments() {
     // An unknown version, and no JSON.
     assert_eq!(described(&section(2)), described(b""));
     assert_eq!(described(b"\x01{"), described(b""));
-    assert_eq!(exported(&component).0.len(), 4);
+    assert_eq!(functions.functions.len(), 4);
 }
 
 /// Renamed functions, so that default names and names of the manifest cross.
@@ -360,7 +363,7 @@ async fn a_manifest_beside_a_component_cannot_be_hidden_or_ignored() {
         .await;
     expect!["DIR/calc.wasm is not valid: its last section is longer than the file"]
         .assert_eq(&error);
-    // Descriptions that were made without it.
+    // The descriptions of the tools were stored before the manifest was added.
     let manifest = Manifest::parse("plugin.toml", MANIFEST).unwrap();
     let section = runtime().packed_tools(Path::new("calc.wasm"), &bytes, &manifest, &[]);
     let section = section.await.unwrap().unwrap();

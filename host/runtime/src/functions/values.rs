@@ -90,7 +90,6 @@ impl Budget {
 
     fn value(&mut self, value: &Value, ty: &Type) -> Result<Val, InvalidValue> {
         self.take(1)?;
-        let expected = |what: &str| InvalidValue::new(format!("expected {what}"));
         Ok(match ty {
             Type::Bool => Val::Bool(value.as_bool().ok_or_else(|| expected("true or false"))?),
             Type::S8 => Val::S8(integer(value)?),
@@ -156,14 +155,12 @@ impl Budget {
 
     fn bytes(&mut self, value: &Value) -> Result<Val, InvalidValue> {
         let bytes = BASE64.decode(text(value)?);
-        let bytes =
-            bytes.map_err(|error| InvalidValue::new(format!("expected base64: {error}")))?;
+        let bytes = bytes.map_err(|error| expected(&format!("base64: {error}")))?;
         self.take(bytes.len())?;
         Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
     }
 
     fn variant(&mut self, value: &Value, variant: &types::Variant) -> Result<Val, InvalidValue> {
-        let expected = |what: &str| InvalidValue::new(format!("expected {what}"));
         let tag = value.get("tag").and_then(Value::as_str);
         let case = variant.cases().find(|case| Some(case.name) == tag);
         let case = case.ok_or_else(|| expected("an object whose `tag` names a case"))?;
@@ -185,7 +182,7 @@ impl Budget {
             Type::Option(_) => value.get("some"),
             _ => Some(value),
         };
-        let value = value.ok_or_else(|| InvalidValue::new("expected `some` or null"))?;
+        let value = value.ok_or_else(|| expected("`some` or null"))?;
         self.value(value, &inner).map(some)
     }
 
@@ -193,7 +190,7 @@ impl Budget {
         Ok(match (value.get("ok"), value.get("err")) {
             (Some(ok), None) => Val::Result(Ok(self.payload(ok, result.ok())?)),
             (None, Some(err)) => Val::Result(Err(self.payload(err, result.err())?)),
-            _ => return Err(InvalidValue::new("expected an object with `ok` or `err`")),
+            _ => return Err(expected("an object with `ok` or `err`")),
         })
     }
 
@@ -238,20 +235,20 @@ impl Budget {
     }
 }
 
+fn expected(what: &str) -> InvalidValue {
+    InvalidValue::new(format!("expected {what}"))
+}
+
 fn some(value: Val) -> Val {
     Val::Option(Some(Box::new(value)))
 }
 
 fn text(value: &Value) -> Result<&str, InvalidValue> {
-    value
-        .as_str()
-        .ok_or_else(|| InvalidValue::new("expected text"))
+    value.as_str().ok_or_else(|| expected("text"))
 }
 
 fn array(value: &Value) -> Result<&Vec<Value>, InvalidValue> {
-    value
-        .as_array()
-        .ok_or_else(|| InvalidValue::new("expected an array"))
+    value.as_array().ok_or_else(|| expected("an array"))
 }
 
 /// Reads an integer, or the text of one. Only the schemas of 64-bit integers allow text.
@@ -264,14 +261,12 @@ fn integer<T: TryFrom<i128>>(value: &Value) -> Result<T, InvalidValue> {
         Value::String(text) => text.parse().ok(),
         _ => None,
     };
-    let number = number.ok_or_else(|| InvalidValue::new("expected an integer"))?;
+    let number = number.ok_or_else(|| expected("an integer"))?;
     T::try_from(number).map_err(|_| InvalidValue::new("the integer is too large for its type"))
 }
 
 fn single(value: &Value) -> Result<f32, InvalidValue> {
-    let number = value
-        .as_f64()
-        .ok_or_else(|| InvalidValue::new("expected a number"))?;
+    let number = value.as_f64().ok_or_else(|| expected("a number"))?;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "rounding is intended; overflow is checked"

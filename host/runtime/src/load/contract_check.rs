@@ -65,7 +65,7 @@ fn contract_error(path: &Path, reason: String) -> LoadError {
 }
 
 /// Checks that the host has an interface with this name. Returns the name without its version, and as it is shown.
-pub fn check_import<'a>(path: &Path, name: &'a str) -> Result<(&'a str, String), LoadError> {
+fn check_import<'a>(path: &Path, name: &'a str) -> Result<(&'a str, String), LoadError> {
     let refuse = |reason| Err(contract_error(path, reason));
     let (interface, version) = name.split_once('@').unwrap_or((name, ""));
     let package = interface.split('/').next().unwrap_or(interface);
@@ -86,6 +86,12 @@ pub fn check_import<'a>(path: &Path, name: &'a str) -> Result<(&'a str, String),
         ));
     }
     Ok((interface, shown))
+}
+
+/// Checks that the host has all interfaces with these names. Returns the names as they are shown.
+pub fn check_imports(path: &Path, names: &[String]) -> Result<Vec<String>, LoadError> {
+    let names = names.iter().map(|name| check_import(path, name));
+    names.map(|import| import.map(|(_, shown)| shown)).collect()
 }
 
 /// Where the tools of a component come from.

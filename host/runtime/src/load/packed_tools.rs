@@ -12,7 +12,7 @@ use toolhost_contract::manifest::TOOLS_SECTION;
 use toolhost_contract::{Digest, Manifest};
 
 use super::contract_check::{
-    check_contract, check_exports, check_import, described_tools, has_hooks,
+    check_contract, check_exports, check_imports, described_tools, has_hooks,
 };
 use super::plugin_file::{OutlinedFile, manifest};
 use super::{CodeState, Description, Loaded, Runtime, describe};
@@ -82,8 +82,9 @@ impl Runtime {
                 }
                 described
             }
-            Some(Tools::Functions(_)) => {
-                functions::describe(path, &component, manifest, outline.docs.as_deref())?.0
+            Some(Tools::Functions(tools)) => {
+                let docs = outline.docs.as_deref();
+                functions::describe(path, tools.bindings(), manifest, docs)?.0
             }
             None => return Ok(None),
         };
@@ -108,9 +109,7 @@ impl Runtime {
         let Some(packed) = outline.tools.as_deref().and_then(parse) else {
             return Ok(None);
         };
-        let imports = outline.imports.iter().map(|name| check_import(path, name));
-        let imports = imports.map(|import| import.map(|(_, shown)| shown));
-        let imports = imports.collect::<Result<_, _>>()?;
+        let imports = check_imports(path, &outline.imports)?;
         let exports = check_exports(path, outline.exports.iter().map(String::as_str))?;
         // A host must not start without the hooks that it is configured to use.
         if has_hooks(&exports) {

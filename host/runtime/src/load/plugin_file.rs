@@ -36,32 +36,27 @@ pub fn manifest(path: &Path, text: Option<&str>) -> Result<Manifest, LoadError> 
     let Some(text) = text else {
         return Ok(Manifest::without_needs(name_from_file(path)));
     };
-    let beside = side_manifest_path(path);
-    let file = beside.file_name().filter(|_| beside.is_file());
-    let file = file.map_or("plugin.toml".into(), |file| file.to_string_lossy());
-    Manifest::parse(&file, text).map_err(|error| LoadError::Manifest {
-        path: path.to_owned(),
-        reason: error.to_string(),
+    Manifest::parse("plugin.toml", text).map_err(|mut error| {
+        let beside = side_manifest_path(path);
+        if let Some(file) = beside.file_name().filter(|_| beside.is_file()) {
+            error.file = file.to_string_lossy().into_owned();
+        }
+        LoadError::Manifest {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        }
     })
 }
 
 /// Reads the file once. It is hashed, scanned and compiled from this buffer, so that later changes do not matter.
 pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    Ok(read_with_outline(path)?.0)
+    open(path)?.read_all(path)
 }
 
 /// Like [`read`], with the top-level sections.
 pub fn read_with_outline(path: &Path) -> Result<(Vec<u8>, Outline), LoadError> {
     let mut file = open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref()
-        .take(scan::MAX_SIZE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| read_error(path, error))?;
-    let size = bytes.len() as u64;
-    if size > scan::MAX_SIZE {
-        return Err(too_big(path, size));
-    }
+    let bytes = file.read_all(path)?;
     let outline = scan::outline(path, &mut Cursor::new(&bytes))?;
     file.check_manifest(path, &outline)?;
     Ok((bytes, outline))
@@ -108,6 +103,18 @@ struct PluginFile {
 impl PluginFile {
     fn size(&self) -> u64 {
         self.size + self.section.get_ref().len() as u64
+    }
+
+    fn read_all(&mut self, path: &Path) -> Result<Vec<u8>, LoadError> {
+        let mut bytes = Vec::new();
+        self.take(scan::MAX_SIZE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| read_error(path, error))?;
+        let size = bytes.len() as u64;
+        if size > scan::MAX_SIZE {
+            return Err(too_big(path, size));
+        }
+        Ok(bytes)
     }
 
     /// Checks that the manifest beside the component is the one that was found. A component whose last section extends

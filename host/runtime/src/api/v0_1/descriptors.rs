@@ -10,8 +10,8 @@ use toolhost_contract::{
 use super::{RESERVED_PREFIX, types};
 
 /// Limits of a plugin's tool descriptions, because the tool list is part of every model's context.
-const MAX_TOOLS: usize = 256;
-pub(super) const MAX_TEXT: usize = 16 << 10;
+pub const MAX_TOOLS: usize = 256;
+pub const MAX_TEXT: usize = 16 << 10;
 const MAX_SCHEMA: usize = 256 << 10;
 /// Maximum entries of a list in a description, and bytes of one entry.
 pub(super) const MAX_LIST: usize = 64;

@@ -10,7 +10,7 @@ use super::{RESERVED_PREFIX, preview, types};
 /// Maximum size of one recommendation, in bytes.
 const MAX_RECOMMENDATION: usize = 2_000;
 /// Maximum size of the details of one failure, in bytes.
-const MAX_DETAILS: usize = 16 << 10;
+pub const MAX_DETAILS: usize = 16 << 10;
 
 /// Converts the outcome of a call. `limit` bounds the total size of its texts and blobs, in bytes.
 pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
