@@ -1,7 +1,9 @@
 //! Helpers for end-to-end tests: the host binary, packed guests, temporary workspaces.
 
 pub mod client_kits;
+pub mod console;
 pub mod http;
+pub mod registry;
 pub mod session;
 pub mod terminal;
 pub mod test_env;

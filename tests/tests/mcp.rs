@@ -317,7 +317,7 @@ fn c_04_a_failed_start_prints_the_reason_and_exits_with_its_code() {
             3,
             "gone",
         ),
-        (vec![], 2, "no plugin directory given"),
+        (vec![], 2, "no plugins given"),
     ] {
         let mut args = args;
         args.insert(0, "run");

@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-hostfiles", &[]),
     (
         "toolhost-packages",
-        &["toolhost-contract", "toolhost-hostfiles"],
+        &["toolhost-contract", "toolhost-hostfiles", "toolhost-net"],
     ),
     (
         "toolhost-runtime",

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::debian;
 use crate::job::{self, Job};
 use crate::shell;
 
 /// The kits, each with its package list in `tests/clients`.
-const KITS: [Kit; 7] = [
+const KITS: [Kit; 8] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -51,6 +52,12 @@ const KITS: [Kit; 7] = [
         list: "agents.txt",
         program: Some("bin/pip"),
         install: python,
+    },
+    Kit {
+        name: "registry",
+        list: "registry.txt",
+        program: Some("usr/bin/docker-registry"),
+        install: debian,
     },
     // About 380 MB, in a separate kit so that the others install without it.
     Kit {
@@ -264,6 +271,15 @@ fn python(location: &KitLocation) -> Result<()> {
         "--requirement",
     ]);
     shell::run_within(LIMIT, pip.arg(&location.list))
+}
+
+/// Unpacks the listed Debian packages, without installing them.
+fn debian(location: &KitLocation) -> Result<()> {
+    let list = fs::read_to_string(&location.list)?;
+    debian::unpack(
+        &list.split_whitespace().collect::<Vec<_>>(),
+        &location.folder,
+    )
 }
 
 /// Compiles the listed packages.

@@ -49,6 +49,38 @@ pub fn install(toolchain: &Toolchain) -> Result<()> {
     publish(toolchain, &scratch.0, &sysroot)
 }
 
+/// Unpacks packages of this machine's Debian release into a directory, from the first mirror that has them.
+pub fn unpack(packages: &[&str], folder: &Path) -> Result<()> {
+    let release = fs::read_to_string("/etc/os-release").context("read the Debian release")?;
+    let mut lines = release.lines();
+    let suite = lines
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release names no Debian release")?;
+    let scratch = folder.join(".apt");
+    fs::create_dir(&scratch)?;
+    let mut refusals = Vec::new();
+    for site in mirrors()? {
+        let apt = Apt::with_mirror(&scratch.join("state"), &site, suite)?;
+        let wanted = apt
+            .update()
+            .and_then(|()| packages.iter().map(|name| apt.find(name, "")).collect());
+        match wanted.and_then(|wanted: Vec<String>| apt.download(&wanted, &scratch)) {
+            Ok(()) => {
+                for entry in fs::read_dir(scratch.join("unpacked"))? {
+                    let entry = entry?;
+                    fs::rename(entry.path(), folder.join(entry.file_name()))?;
+                }
+                return fs::remove_dir_all(&scratch).context("remove the packages");
+            }
+            Err(error) => refusals.push(format!("{error:#}")),
+        }
+    }
+    bail!(
+        "no mirror of apt's has the packages: {}",
+        refusals.join("; ")
+    )
+}
+
 /// The working directory, removed on drop.
 struct ScratchDirectory(PathBuf);
 
@@ -73,7 +105,7 @@ impl Drop for ScratchDirectory {
 fn fetch(toolchain: &Toolchain, scratch: &Path, with_source: bool) -> Result<()> {
     let mut refusals = Vec::new();
     for site in mirrors()? {
-        let apt = Apt::with_mirror(&scratch.join("apt"), &site)?;
+        let apt = Apt::with_mirror(&scratch.join("apt"), &site, SUITE)?;
         let found = apt.update().and_then(|()| {
             let mut wanted = vec![apt.find("wasi-libc", "")?];
             if with_source {
@@ -124,11 +156,12 @@ fn sites(targets: &str) -> Vec<String> {
 
 /// apt with separate lists and cache, so that those of the machine stay unchanged.
 struct Apt {
+    suite: String,
     options: Vec<String>,
 }
 
 impl Apt {
-    fn with_mirror(state: &Path, site: &str) -> Result<Self> {
+    fn with_mirror(state: &Path, site: &str, suite: &str) -> Result<Self> {
         let sources = state.join("sources.list");
         let (lists, cache) = (state.join("lists"), state.join("cache"));
         if state.exists() {
@@ -138,7 +171,7 @@ impl Apt {
         fs::create_dir_all(cache.join("archives/partial"))?;
         fs::write(
             &sources,
-            format!("deb [signed-by={KEYRING}] {site} {SUITE} main\n"),
+            format!("deb [signed-by={KEYRING}] {site} {suite} main\n"),
         )?;
         let options = [
             format!("Dir::Etc::SourceList={}", sources.display()),
@@ -152,6 +185,7 @@ impl Apt {
             "Acquire::Retries=2".into(),
         ];
         Ok(Self {
+            suite: suite.to_owned(),
             options: options
                 .into_iter()
                 .flat_map(|option| ["-o".into(), option])
@@ -166,9 +200,10 @@ impl Apt {
     }
 
     fn update(&self) -> Result<()> {
-        shell::note(&format!("asking apt's mirror for {SUITE}"));
+        let suite = &self.suite;
+        shell::note(&format!("asking apt's mirror for {suite}"));
         shell::run_within(NETWORK_LIMIT, &mut self.command("apt-get", "update"))
-            .with_context(|| format!("read the list of {SUITE}"))
+            .with_context(|| format!("read the list of {suite}"))
     }
 
     /// The package version that starts with `start`, as `name=version`.
@@ -179,11 +214,12 @@ impl Apt {
             .filter_map(|row| row.split('|').nth(1))
             .map(str::trim)
             .collect();
+        let suite = &self.suite;
         match versions.iter().find(|version| version.starts_with(start)) {
             Some(version) => Ok(format!("{name}={version}")),
-            None if versions.is_empty() => bail!("{SUITE} has no {name}"),
+            None if versions.is_empty() => bail!("{suite} has no {name}"),
             None => bail!(
-                "{SUITE} has {name} {}, wanted is {start}…",
+                "{suite} has {name} {}, wanted is {start}…",
                 versions.join(", ")
             ),
         }

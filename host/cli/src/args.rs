@@ -14,6 +14,7 @@ use crate::commands::inspect::InspectArgs;
 use crate::commands::key::KeyCommand;
 use crate::commands::mcp::McpCommand;
 use crate::commands::pack::PackArgs;
+use crate::commands::packages;
 use crate::commands::plugins::PluginsArgs;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::prune::PruneArgs;
@@ -43,7 +44,9 @@ Exit codes:
   7  internal error
   8  waiting for approval
   9  the records cannot be read or written
-  10 a signature is missing or invalid
+  10 a signature or digest is missing or wrong, or the plugin was revoked
+  11 what is installed differs from the lock file
+  12 a registry or server did not deliver a package
 
 Plugins cannot use files, environment variables, the network or programs unless you grant it.";
 
@@ -84,6 +87,27 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Embed a manifest in a component
     Pack(PackArgs),
+    /// Install a plugin from a registry, a URL or a file, after showing what it is and needs
+    #[command(after_help = packages::ADD_HELP)]
+    Add(packages::AddArgs),
+    /// List installed plugins
+    List(packages::ListArgs),
+    /// Show an installed plugin, or what a reference would install
+    Info(packages::InfoArgs),
+    /// Remove an installed plugin
+    Remove(packages::RemoveArgs),
+    /// Find plugins in a registry
+    Search(packages::SearchArgs),
+    /// Install new versions of installed plugins, after showing what changed
+    Update(packages::UpdateArgs),
+    /// Write the installed plugins to toolhost.lock
+    Lock(packages::LockArgs),
+    /// Install the plugins of toolhost.lock, or check them
+    Sync(packages::SyncArgs),
+    /// Upload a plugin and its signature to a registry
+    Publish(packages::PublishArgs),
+    /// Stop a plugin from running here, and for the users of the registry
+    Revoke(packages::RevokeArgs),
     /// Manage keys that sign plugins
     Key {
         #[command(subcommand)]

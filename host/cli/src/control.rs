@@ -50,6 +50,8 @@ pub enum ControlRequest {
     ReloadPlugins {
         name: Option<String>,
     },
+    /// Reads the installed packages and the revocations again.
+    ReloadPackages,
     /// Reads the servers of the configuration file again and runs the discovery command again.
     ReloadServers,
     /// Moves the running command of a call of the local user to the background.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use toolhost_contract::ErrorClass;
+use toolhost_packages::PackageError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -19,8 +20,12 @@ pub enum Exit {
     Waiting,
     /// The records cannot be read or written.
     Store,
-    /// A signature is missing or invalid.
+    /// A signature or a digest is missing or wrong, or the plugin was revoked.
     Signature,
+    /// What is installed differs from the lock file.
+    LockDiffers,
+    /// A registry or a server did not deliver a package.
+    Registry,
 }
 
 impl Exit {
@@ -37,6 +42,8 @@ impl Exit {
             Exit::Waiting => 8,
             Exit::Store => 9,
             Exit::Signature => 10,
+            Exit::LockDiffers => 11,
+            Exit::Registry => 12,
         }
     }
 }
@@ -44,6 +51,42 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit.code())
+    }
+}
+
+impl From<&PackageError> for Exit {
+    fn from(error: &PackageError) -> Self {
+        match error {
+            PackageError::Reference(_) => Exit::Usage,
+            PackageError::LockFormat { .. } => Exit::Config,
+            PackageError::Plugin { .. } | PackageError::Layout { .. } => Exit::NoPlugin,
+            PackageError::Io { .. }
+            | PackageError::StoreFull { .. }
+            | PackageError::Directory(_)
+            | PackageError::StoreBusy
+            | PackageError::Changed { .. } => Exit::Store,
+            PackageError::DigestMismatch { .. }
+            | PackageError::SizeMismatch { .. }
+            | PackageError::Trust(_)
+            | PackageError::UntrustedSigner(_)
+            | PackageError::UnknownSigner
+            | PackageError::Revoked { .. }
+            | PackageError::Revocations(_) => Exit::Signature,
+            PackageError::TooLarge { .. }
+            | PackageError::Registry { .. }
+            | PackageError::NotARegistry { .. }
+            | PackageError::NotFound { .. }
+            | PackageError::Unauthorized { .. }
+            | PackageError::Credentials { .. }
+            | PackageError::Redirect { .. }
+            | PackageError::Net(_) => Exit::Registry,
+        }
+    }
+}
+
+impl From<PackageError> for CliError {
+    fn from(error: PackageError) -> Self {
+        CliError::new(Exit::from(&error), error)
     }
 }
 

@@ -17,7 +17,7 @@ use toolhost_contract::units::format_duration;
 use toolhost_contract::{Capability, Manifest, Mode, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp_server::{ClientAgents, Readiness};
-use toolhost_packages::TrustPolicy;
+use toolhost_packages::{InstalledPackages, TrustPolicy};
 use toolhost_runtime::{CodeState, Runtime, RuntimeSettings};
 use toolhost_telemetry::{Telemetry, TelemetryTask};
 
@@ -108,14 +108,16 @@ pub async fn prepare(
     purpose: LoadPurpose,
     begin: impl FnOnce(&Kernel),
 ) -> Result<StartingHost, CliError> {
-    if settings.core.plugins.is_empty() && !settings.has_servers() {
+    if !settings.core.has_plugins() && !settings.has_servers() {
         let where_else = match settings.core.host_paths.config_file() {
-            Some(file) => format!(", or set `plugins = [\"DIR\"]` in {}", file.display()),
+            Some(file) => format!(", set `plugins = [\"DIR\"]` in {}", file.display()),
             None => String::new(),
         };
         return Err(CliError::new(
             Exit::Usage,
-            format!("no plugin directory given; pass --plugins DIR{where_else}"),
+            format!(
+                "no plugins given; pass --plugins DIR{where_else}, or install one with `host add`"
+            ),
         ));
     }
     let resources = Arc::new(ServerResources::default());
@@ -241,7 +243,13 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
         max_concurrent,
         environment: toolhost::describe_environment(Mode::default(), Profile::default()),
     };
-    Ok(toolhost::runtime(settings, TrustPolicy::default(), &say)?)
+    let packages = InstalledPackages::new(None);
+    Ok(toolhost::runtime(
+        settings,
+        TrustPolicy::default(),
+        packages,
+        &say,
+    )?)
 }
 
 /// The file and the reason why it could not be loaded, in one line.

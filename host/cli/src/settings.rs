@@ -17,7 +17,7 @@ use toolhost_formats::profile::UnmappedTools;
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
 use toolhost_mcp_client::Discovery;
-use toolhost_packages::{PublicKey, TrustPolicy};
+use toolhost_packages::{PublicKey, TrustPolicy, TrustRule};
 
 use crate::config::{
     self, AbTestTable, Bound, Config, PathEntry, PluginTable, PoolsTable, RetentionTable,
@@ -177,6 +177,7 @@ impl CliSettings {
         add_trust(&mut core, &config.signatures, &file)?;
         core.read_only
             .extend(server_programs(&servers, discovery.as_ref()));
+        core.packages = host_paths.state.as_deref().map(toolhost::package_store);
         core.host_paths = host_paths;
         core.config_file = config_file;
         core.secrets = mcp.state_key.iter().cloned().collect();
@@ -411,19 +412,35 @@ fn add_trust(
     table: &SignaturesTable,
     file: &FileContext<'_>,
 ) -> Result<(), String> {
-    let required = table.required;
-    if required && table.keys.is_empty() {
-        let message = "`signatures.required` needs `keys`, the public keys of trusted authors";
-        return Err(file.locate(message.to_owned()));
-    }
-    let paths = table.keys.iter().map(|path| file.path(path));
-    let paths: Vec<PathBuf> = paths.collect::<Result<_, _>>()?;
-    let keys = paths.iter().map(|path| PublicKey::read(path));
-    let keys = keys
-        .collect::<Result<_, _>>()
-        .map_err(|error| file.locate(format!("`signatures.keys`: {error}")))?;
-    core.trust = TrustPolicy { keys, required };
-    core.read_only.extend(paths);
+    let mut read = |keys: &[String], required: bool| {
+        if required && keys.is_empty() {
+            let message =
+                "`required` in `signatures` needs `keys`, the public keys of trusted authors";
+            return Err(file.locate(message.to_owned()));
+        }
+        let paths = keys.iter().map(|path| file.path(path));
+        let paths: Vec<PathBuf> = paths.collect::<Result<_, _>>()?;
+        let keys = paths.iter().map(|path| PublicKey::read(path));
+        let keys = keys
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| file.locate(format!("`signatures.keys`: {error}")))?;
+        core.read_only.extend(paths);
+        Ok(keys)
+    };
+    let keys = read(&table.keys, table.required)?;
+    let rules = table.rule.iter().map(|rule| {
+        Ok(TrustRule {
+            from: rule.from.clone(),
+            keys: read(&rule.keys, rule.required)?,
+            required: rule.required,
+        })
+    });
+    let rules = rules.collect::<Result<_, String>>()?;
+    core.trust = TrustPolicy {
+        keys,
+        required: table.required,
+        rules,
+    };
     Ok(())
 }
 

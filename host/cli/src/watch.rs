@@ -11,12 +11,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::control::ControlSocket;
+use crate::commands::packages::refresh_revocations;
+use crate::control::{ControlRequest, ControlSocket};
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::RunningHost;
 
 /// A build writes its output in several steps. Files are read once nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(300);
+
+/// When registries are first asked for revoked versions, and how often later.
+const FIRST_REVOCATION_CHECK: Duration = Duration::from_mins(1);
+const REVOCATION_CHECK: Duration = Duration::from_hours(6);
 
 /// How often the date is checked: descriptions are at most this much behind.
 const DATE_CHECK: Duration = Duration::from_secs(60);
@@ -32,7 +37,7 @@ pub struct WatchArgs {
 pub struct LiveChanges {
     _socket: Option<ControlSocket>,
     watching: Option<(RecommendedWatcher, JoinHandle<()>)>,
-    following_date: JoinHandle<()>,
+    following: [JoinHandle<()>; 2],
 }
 
 impl LiveChanges {
@@ -43,14 +48,17 @@ impl LiveChanges {
         Ok(Self {
             _socket: ControlSocket::open(host),
             watching,
-            following_date: tokio::spawn(follow_date(Arc::clone(host))),
+            following: [
+                tokio::spawn(follow_date(Arc::clone(host))),
+                tokio::spawn(follow_revocations(Arc::clone(host))),
+            ],
         })
     }
 }
 
 impl Drop for LiveChanges {
     fn drop(&mut self) {
-        self.following_date.abort();
+        self.following.iter().for_each(JoinHandle::abort);
         if let Some((_, task)) = &self.watching {
             task.abort();
         }
@@ -101,6 +109,17 @@ async fn follow_date(host: Arc<RunningHost>) {
             last.clone_from(&now);
             host.refresh_descriptions(now).await;
         }
+    }
+}
+
+/// Gets the lists of revoked versions of installed packages, and stops plugins that are in them.
+async fn follow_revocations(host: Arc<RunningHost>) {
+    tokio::time::sleep(FIRST_REVOCATION_CHECK).await;
+    loop {
+        if refresh_revocations(&host.settings).await {
+            host.control(ControlRequest::ReloadPackages).await;
+        }
+        tokio::time::sleep(REVOCATION_CHECK).await;
     }
 }
 

@@ -54,7 +54,7 @@ pub use hints::{EffectBounds, ToolHints};
 pub use limits::Limits;
 pub use manifest::{Capability, CapabilityRequest, LimitsTable, Manifest, ManifestError};
 pub use mcp_tool_name::McpToolName;
-pub use names::{Digest, NameError, PluginName, ToolName, nearest};
+pub use names::{Digest, DigestError, NameError, PluginName, ToolName, nearest};
 pub use only_paths::{OnlyPath, OnlyPaths};
 pub use outcome::{Display, Failure, FileDiff, Outcome, Part, TailCall, Truncation};
 pub use policy::{

@@ -116,6 +116,46 @@ impl fmt::Display for Digest {
     }
 }
 
+impl Digest {
+    /// Parses `sha256:` and 64 lower-case hexadecimal digits.
+    pub fn parse(text: &str) -> Result<Self, DigestError> {
+        let error = || DigestError(crate::text::escape_line(text, 80));
+        let hex = text.strip_prefix("sha256:").ok_or_else(error)?;
+        let is_digit = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+        if hex.len() != 64 || !hex.bytes().all(is_digit) {
+            return Err(error());
+        }
+        let mut bytes = [0; 32];
+        for (byte, digits) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+            let digits = str::from_utf8(digits).map_err(|_| error())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| error())?;
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The hexadecimal digits without `sha256:`.
+    pub fn hex(&self) -> String {
+        self.to_string().split_off("sha256:".len())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a digest: `sha256:` and 64 lower-case hexadecimal digits")]
+pub struct DigestError(String);
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -5,9 +5,11 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use sha2::{Digest as _, Sha256};
-use toolhost_contract::Digest;
+use serde::{Deserialize, Serialize};
+use toolhost_contract::{Digest, text};
 
 /// Maximum size of a key file, in bytes.
 const MAX_KEY_FILE: u64 = 4 << 10;
@@ -34,19 +36,23 @@ pub enum KeyError {
     Random(getrandom::Error),
 }
 
-/// A key that verifies signatures.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A key that verifies signatures. As text, it is the Base64 of its DER form.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let der = read_pem(path, PUBLIC_TAG, "public Ed25519 key")?;
-        let key = der.strip_prefix(&PUBLIC_PREFIX);
-        let key = key.and_then(|key| key.try_into().ok());
-        key.map(Self).ok_or_else(|| KeyError::Format {
+        Self::from_der(&der).ok_or_else(|| KeyError::Format {
             path: path.to_owned(),
             wanted: "public Ed25519 key",
         })
+    }
+
+    fn from_der(der: &[u8]) -> Option<Self> {
+        let key = der.strip_prefix(&PUBLIC_PREFIX)?;
+        key.try_into().ok().map(Self)
     }
 
     pub fn to_pem(self) -> String {
@@ -55,7 +61,7 @@ impl PublicKey {
 
     /// The SHA-256 of its DER form, which identifies it.
     pub fn id(self) -> Digest {
-        Digest(Sha256::digest(self.der()).into())
+        crate::sha256(&self.der())
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
@@ -64,6 +70,24 @@ impl PublicKey {
 
     fn der(self) -> Vec<u8> {
         [PUBLIC_PREFIX.as_slice(), self.0.as_slice()].concat()
+    }
+}
+
+impl From<PublicKey> for String {
+    fn from(key: PublicKey) -> Self {
+        STANDARD.encode(key.der())
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = String;
+
+    fn try_from(key: String) -> Result<Self, String> {
+        let der = STANDARD.decode(&key).ok();
+        der.and_then(|der| Self::from_der(&der)).ok_or_else(|| {
+            let key = text::escape_line(&key, 80);
+            format!("`{key}` is not a public Ed25519 key in Base64")
+        })
     }
 }
 

@@ -1,12 +1,37 @@
-//! Signatures of plugin files: Ed25519 keys, and Sigstore bundles over the digest of the file that runs.
+//! Packages: where plugins come from, their signatures, and the store of the installed ones.
+//!
+//! A package passes through these types: [`Fetched`] is complete and its digest is known, [`Verified`] also has a checked
+//! signature and is not revoked, and [`PackageStore::commit`] installs only the latter.
 
+mod change;
+mod error;
+mod fetch;
+mod installed;
 mod key;
+mod lock;
+mod reference;
+mod registry;
+mod revocation;
 mod signature;
-mod trust;
-
+mod store;
 #[cfg(test)]
 mod tests;
+mod trust;
 
+pub use change::{Change, changes};
+pub use error::PackageError;
+pub use fetch::{FetchOptions, Fetched, Verified};
+pub use installed::InstalledPackages;
 pub use key::{KeyError, PublicKey, SigningKey};
+pub use lock::{LOCK_FILE, LockFile, LockedPlugin, LockedTool, needs, tools};
+pub use reference::{Reference, ReferenceError, RegistryReference};
+pub use registry::{Publication, Registry};
+pub use revocation::{RevocationList, Revocations};
 pub use signature::{SignatureError, sign, verify};
-pub use trust::{TrustError, TrustPolicy, bundle_path, signer};
+pub use store::{FileDigest, PackageStore};
+pub use trust::{TrustError, TrustPolicy, TrustRule, bundle_path, signer};
+
+fn sha256(bytes: &[u8]) -> toolhost_contract::Digest {
+    use sha2::Digest as _;
+    toolhost_contract::Digest(sha2::Sha256::digest(bytes).into())
+}

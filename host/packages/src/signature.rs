@@ -38,9 +38,21 @@ pub enum SignatureError {
 
 /// Signs a file with this name and digest. Returns the bundle as JSON.
 pub fn sign(key: &SigningKey, name: &str, digest: Digest) -> String {
-    let subject = Subject::new(name, intoto::Digest::sha256(Sha256Hash::new(digest.0)));
-    let statement = Statement::new(vec![subject], PREDICATE_TYPE, serde_json::json!({}));
-    let payload = serde_json::to_vec(&statement).expect("statements serialize to JSON");
+    let statement = Statement::new(
+        vec![subject(name, digest)],
+        PREDICATE_TYPE,
+        serde_json::json!({}),
+    );
+    sign_statement(key, &statement)
+}
+
+pub fn subject(name: &str, digest: Digest) -> Subject {
+    Subject::new(name, intoto::Digest::sha256(Sha256Hash::new(digest.0)))
+}
+
+/// Signs a statement. Returns the bundle as JSON.
+pub fn sign_statement(key: &SigningKey, statement: &Statement) -> String {
+    let payload = serde_json::to_vec(statement).expect("statements serialize to JSON");
     let signature = key.sign(&pae(PAYLOAD_TYPE, &payload));
     let signature = DsseSignature::new(SignatureBytes::new(signature), KeyId::default());
     let envelope = DsseEnvelope::new(PAYLOAD_TYPE, PayloadBytes::new(payload), signature);
@@ -60,6 +72,26 @@ pub fn verify(
     digest: Digest,
     keys: &[PublicKey],
 ) -> Result<PublicKey, SignatureError> {
+    let (key, statement) = open_statement(bundle, PREDICATE_TYPE, keys)?;
+    if !statement.matches_sha256(&Sha256Hash::new(digest.0)) {
+        let names = statement.subject.iter().map(|subject| &subject.name);
+        let names: Vec<String> = names
+            .map(|name| text::escape_line(name, 80))
+            .take(3)
+            .collect();
+        return Err(SignatureError::OtherFile {
+            signed: names.join(", "),
+        });
+    }
+    Ok(key)
+}
+
+/// Returns a statement of this kind, and which of the keys signed it.
+pub fn open_statement(
+    bundle: &str,
+    predicate_type: &str,
+    keys: &[PublicKey],
+) -> Result<(PublicKey, Statement), SignatureError> {
     let unsupported = |found| Err(SignatureError::Unsupported { found });
     let malformed = |error: String| SignatureError::Malformed(text::escape_line(&error, 200));
     let bundle = Bundle::from_json(bundle).map_err(|error| malformed(error.to_string()))?;
@@ -95,18 +127,8 @@ pub fn verify(
     // Parsed after the signature was verified.
     let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes())
         .map_err(|error| malformed(error.to_string()))?;
-    if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != PREDICATE_TYPE {
-        return unsupported("another statement than a signature");
+    if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != predicate_type {
+        return unsupported("another kind of statement");
     }
-    if !statement.matches_sha256(&Sha256Hash::new(digest.0)) {
-        let names = statement.subject.iter().map(|subject| &subject.name);
-        let names: Vec<String> = names
-            .map(|name| text::escape_line(name, 80))
-            .take(3)
-            .collect();
-        return Err(SignatureError::OtherFile {
-            signed: names.join(", "),
-        });
-    }
-    Ok(*key)
+    Ok((*key, statement))
 }

@@ -140,6 +140,7 @@ fn a_policy_decides_about_files_without_a_signature() {
     let policy = |keys: &[PublicKey], required| TrustPolicy {
         keys: keys.to_vec(),
         required,
+        rules: Vec::new(),
     };
     let trusted = [ann.public()];
     let check = |policy: TrustPolicy| {

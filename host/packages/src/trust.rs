@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use toolhost_contract::{Digest, text};
 
 use crate::key::PublicKey;
+use crate::reference::Reference;
 use crate::signature::{self, MAX_BUNDLE, SignatureError};
 
 /// The keys that an operator trusts.
@@ -14,6 +15,26 @@ pub struct TrustPolicy {
     pub keys: Vec<PublicKey>,
     /// Unsigned plugins are refused.
     pub required: bool,
+    /// For packages from certain sources, in place of the above. The first that matches applies.
+    pub rules: Vec<TrustRule>,
+}
+
+/// The keys that an operator trusts for packages whose reference matches a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustRule {
+    /// A reference; `*` at its end matches any rest.
+    pub from: String,
+    pub keys: Vec<PublicKey>,
+    pub required: bool,
+}
+
+impl TrustRule {
+    fn matches(&self, source: &str) -> bool {
+        match self.from.strip_suffix('*') {
+            Some(prefix) => source.starts_with(prefix),
+            None => source == self.from,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +76,15 @@ pub fn signer(plugin: &Path, digest: Digest, keys: &[PublicKey]) -> Result<Publi
 }
 
 impl TrustPolicy {
+    /// The trusted keys for packages of this source, and whether a signature by one of them is required.
+    pub fn for_source(&self, source: &Reference) -> (&[PublicKey], bool) {
+        let source = source.to_string();
+        match self.rules.iter().find(|rule| rule.matches(&source)) {
+            Some(rule) => (&rule.keys, rule.required),
+            None => (&self.keys, self.required),
+        }
+    }
+
     /// Checks a plugin file with this digest. Returns the key that signed it, or `None` if it is not signed and need not
     /// be. A signature that cannot be verified is an error in any case.
     pub fn check(&self, plugin: &Path, digest: Digest) -> Result<Option<PublicKey>, TrustError> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use toolhost_contract::{Access, Capability, Limits, Manifest};
+use toolhost_contract::{Access, Capability, Limits, Manifest, text};
 use toolhost_runtime::Capabilities;
 use toolhost_vfs::{PathGrant, ProtectedPath, Protection, Scope, ScopeError};
 
@@ -24,6 +24,21 @@ pub struct GrantPlan {
     /// Other granted capabilities, for display.
     pub capability_names: Vec<String>,
     pub capabilities: Capabilities,
+}
+
+/// What the settings would grant to a plugin, for display.
+pub fn planned_grants(manifest: &Manifest, settings: &Settings) -> Vec<String> {
+    let plan = plan_grants(manifest, settings, None);
+    let shown = |path: &AllowedPath| {
+        let host = text::escape_line(&path.host.to_string_lossy(), 200);
+        format!("{} = {host} ({})", path.guest, path.access.as_str())
+    };
+    let paths = plan.paths.iter().filter(|_| plan.files.is_some());
+    let paths = paths.chain(&plan.provided).map(shown);
+    let env = plan.env.iter().map(|name| format!("${name}"));
+    let others = plan.capability_names.iter();
+    let others = others.map(|name| text::escape_line(name, 80));
+    paths.chain(env).chain(others).collect()
 }
 
 /// Computes the grants of a plugin. `output` is the directory with the output of programs.

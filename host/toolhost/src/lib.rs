@@ -61,12 +61,13 @@ pub use toolhost_runtime::{Compiler, compile_worker};
 pub use agents::CommandAgents;
 pub use builder::Builder;
 pub use error::Error;
+pub use grants::planned_grants;
 pub use host_paths::HostPaths;
 pub use host_resources::OUTPUT_PATH;
 pub use load::{
     BrokenPlugin, ChangeKind, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose,
     LoadedPlugins, MessageSink, PluginChange, PluginChangeError, PluginChanges, PreparedHost,
-    ServedPlugin, describe_environment, runtime, sample_environments,
+    ServedPlugin, describe_environment, package_store, runtime, sample_environments,
 };
 pub use settings::{
     AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,

@@ -17,7 +17,7 @@ use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
 };
-use toolhost_packages::TrustPolicy;
+use toolhost_packages::{InstalledPackages, PackageStore, TrustPolicy};
 use toolhost_process::Launcher;
 use toolhost_runtime::{
     CodeState, Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
@@ -170,9 +170,11 @@ impl HostParts {
             max_concurrent: sandboxes,
             environment,
         };
+        let packages = InstalledPackages::new(settings.packages.clone());
+        let (mut files, broken) = find_plugin_files(&settings.plugins);
+        files.extend(packages.refresh().settings_error()?);
         let trust = settings.trust.clone();
-        let runtime = runtime(runtime_settings, trust, &self.on_message)?;
-        let (files, broken) = find_plugin_files(&settings.plugins);
+        let runtime = runtime(runtime_settings, trust, packages.clone(), &self.on_message)?;
         let on_end = outlets.on_session_end();
         let kernel = self.kernel(inherited, store.clone(), staging.as_ref(), on_end, begin);
         let kernel = kernel.await?;
@@ -190,6 +192,7 @@ impl HostParts {
             outlets,
             granter,
             runtime,
+            packages,
             files,
             broken,
             defers_compilation: self.defers_compilation,
@@ -266,6 +269,7 @@ pub struct PreparedHost {
     outlets: Arc<HostResources>,
     granter: ScopeOpener,
     runtime: Runtime,
+    packages: InstalledPackages,
     files: Vec<PathBuf>,
     broken: Vec<BrokenPlugin>,
     defers_compilation: bool,
@@ -312,6 +316,7 @@ impl PreparedHost {
     pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
         let mut loader = PluginLoader {
             runtime: self.runtime,
+            packages: self.packages,
             granter: self.granter,
             resources: Arc::clone(&self.outlets),
             staging: self.staging,
@@ -417,15 +422,23 @@ pub fn sample_environments() -> Vec<Vec<(String, String)>> {
     samples
 }
 
-/// Creates the runtime, which loads only plugin files that `trust` allows.
+/// The store of installed packages below a state directory.
+pub fn package_store(state: &Path) -> PackageStore {
+    PackageStore::new(state, |file| {
+        toolhost_runtime::file_digest(file).map_err(|error| error.to_string())
+    })
+}
+
+/// Creates the runtime, which loads only plugin files that `trust` allows and that were not revoked.
 pub fn runtime(
     settings: RuntimeSettings,
     trust: TrustPolicy,
+    packages: InstalledPackages,
     say: &MessageSink,
 ) -> Result<Runtime, Error> {
     let verify = move |path: &Path, digest| {
-        let signed = trust.check(path, digest);
-        signed.map(drop).map_err(|error| error.to_string())
+        let checked = packages.check(path, digest, &trust);
+        checked.map_err(|error| error.to_string())
     };
     let runtime = Runtime::with_verifier(settings, Box::new(verify)).internal_error()?;
     for warning in runtime.warnings() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq};
 use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
-use toolhost_packages::TrustPolicy;
+use toolhost_packages::{PackageStore, TrustPolicy};
 
 use crate::host_paths::HostPaths;
 use crate::host_resources::OUTPUT_PATH;
@@ -63,6 +63,8 @@ pub struct Settings {
     pub retention: RetentionSettings,
     /// The keys whose plugins the host loads.
     pub trust: TrustPolicy,
+    /// The store whose packages are loaded together with `plugins`.
+    pub packages: Option<PackageStore>,
     /// Directory of the project that project-scoped approvals apply to.
     pub project: PathBuf,
     /// The configuration file. No tool may write to it.
@@ -175,6 +177,7 @@ impl Default for Settings {
             durability: Durability::default(),
             retention: RetentionSettings::default(),
             trust: TrustPolicy::default(),
+            packages: None,
             project: std::env::current_dir().unwrap_or_default(),
             config_file: None,
             read_only: Vec::new(),
@@ -184,6 +187,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether there are plugins to load: files, directories or installed packages.
+    pub fn has_plugins(&self) -> bool {
+        let installed = self.packages.as_ref().map(PackageStore::installed);
+        // A store that cannot be read is reported when plugins are loaded.
+        !self.plugins.is_empty()
+            || installed.is_some_and(|read| {
+                read.is_err() || read.is_ok_and(|read| !read.plugins().is_empty())
+            })
+    }
+
     /// The settings of the kernel.
     pub fn kernel(&self) -> toolhost_kernel::KernelSettings {
         let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));

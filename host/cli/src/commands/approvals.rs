@@ -300,10 +300,10 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
 async fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
     let settings = CliSettings::load(&args.host)?;
     let stored = find(&records::open(&settings)?, &args.id)?;
-    let registry = if settings.core.plugins.is_empty() {
-        None
-    } else {
+    let registry = if settings.core.has_plugins() {
         Some(load_for_listing(&args.host).await?.kernel.registry())
+    } else {
+        None
     };
     let shown = describe(&stored, registry.as_deref());
     print(&shown).or_exit(Exit::Internal)?;

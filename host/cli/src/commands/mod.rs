@@ -13,6 +13,7 @@ pub mod inspect;
 pub mod key;
 pub mod mcp;
 pub mod pack;
+pub mod packages;
 pub mod plugins;
 pub mod policy;
 pub mod prune;
@@ -36,5 +37,5 @@ use crate::settings::CliSettings;
 /// Loads plugins for commands that inspect them and call none.
 async fn load_for_listing(args: &HostArgs) -> Result<RunningHost, CliError> {
     let prompter: Arc<dyn Prompter> = Arc::new(NoPrompter);
-    load(CliSettings::load(args)?, prompter, LoadPurpose::List).await
+    Box::pin(load(CliSettings::load(args)?, prompter, LoadPurpose::List)).await
 }

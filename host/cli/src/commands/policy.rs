@@ -68,7 +68,7 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
 
 async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
     let prompter: Arc<dyn Prompter> = Arc::new(NoPrompter);
-    load(settings, prompter, LoadPurpose::Explain).await
+    Box::pin(load(settings, prompter, LoadPurpose::Explain)).await
 }
 
 async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {
@@ -122,11 +122,11 @@ async fn check(args: CheckArgs) -> Result<Exit, CliError> {
     let (rules, mode) = (policy.rules().len(), policy.mode());
     // Without plugins, rules cannot be checked against tools, but their own errors are still found.
     let mut lines = Vec::new();
-    if settings.core.plugins.is_empty() {
-        lines.push("no plugins given, so tool names were not checked".to_owned());
-    } else {
+    if settings.core.has_plugins() {
         // Loading prints the warnings.
         load_for_policy(settings).await?;
+    } else {
+        lines.push("no plugins given, so tool names were not checked".to_owned());
     }
     for found in policy.check_wildcards() {
         note(&found.to_string());

@@ -94,6 +94,19 @@ pub struct SignaturesTable {
     /// Files of public keys.
     pub keys: Vec<String>,
     pub required: bool,
+    /// For packages from certain sources. The first that matches applies.
+    pub rule: Vec<SignatureRule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignatureRule {
+    /// A reference; `*` at its end matches any rest.
+    pub from: String,
+    #[serde(default)]
+    pub keys: Vec<String>,
+    #[serde(default)]
+    pub required: bool,
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ impl RunningHost {
             ControlRequest::ReloadPlugins { name } => {
                 to_answer(self.loaded.reload_plugins(name.as_deref()).await)
             }
+            ControlRequest::ReloadPackages => to_answer(Ok(self.loaded.reload_packages().await)),
             ControlRequest::ReloadServers => self.reload_servers().await,
             ControlRequest::DetachCall { call } => self.detach(call),
         };

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use toolhost_contract::{PluginName, ToolName, text};
 use toolhost_kernel::Kernel;
 use toolhost_kernel::hooks::HookEntry;
+use toolhost_packages::InstalledPackages;
 use toolhost_runtime::{Loaded, Plugin, Runtime, Staging};
 
 use super::granted_plugin::{PluginWithGrants, ServedPlugin, grant};
@@ -87,6 +88,7 @@ enum Wanted {
 /// The plugins of a host, and what is needed to load others.
 pub(super) struct PluginLoader {
     pub runtime: Runtime,
+    pub packages: InstalledPackages,
     pub granter: ScopeOpener,
     pub resources: Arc<HostResources>,
     pub staging: Option<Staging>,
@@ -140,6 +142,17 @@ impl PluginLoader {
         }
     }
 
+    /// The plugin that a file replaces: the one that was loaded from it, or the installed version of the same package.
+    fn replaced_by(&self, path: &Path, loaded: &Loaded) -> Option<usize> {
+        let name = &loaded.manifest().name;
+        let is_version = |one: &PluginWithGrants| {
+            one.info.name == *name && self.packages.contains(&one.served.path)
+        };
+        let is_package = self.packages.contains(path);
+        let mut plugins = self.plugins.iter();
+        plugins.position(|one| one.served.path == path || (is_package && is_version(one)))
+    }
+
     /// Loads one file in place of the plugin that was loaded from it. Returns `None` if nothing changed, or if the file
     /// is of another version than `wanted`.
     async fn load_file(
@@ -154,7 +167,7 @@ impl PluginLoader {
             .pop()
             .ok_or("internal error while loading")?;
         let loaded = loaded?;
-        let old = self.plugins.iter().position(|one| one.served.path == path);
+        let old = self.replaced_by(path, &loaded);
         let same_file = old.map(|old| self.plugins[old].served.digest == loaded.digest());
         if same_file == Some(false) && wanted == Wanted::LoadedVersion {
             return Ok(None);
@@ -345,6 +358,9 @@ impl Host {
                 Err(reason) => broken.push(BrokenPlugin::new(path, &reason)),
             }
         }
+        if only.is_none() {
+            broken.extend(self.reload_packages_with(&mut loader, &mut changes).await);
+        }
         changes.failed = broken.into_iter().map(Arc::new).collect();
         if only.is_some() {
             self.update_loaded(&loader, changes.failed.clone());
@@ -352,6 +368,58 @@ impl Host {
             self.set_loaded(&loader, changes.failed.clone());
         }
         Ok(changes)
+    }
+
+    /// Reads the installed packages again: loads new versions, and removes plugins that were removed or revoked.
+    pub async fn reload_packages(&self) -> PluginChanges {
+        let mut loader = self.loader.lock().await;
+        let mut changes = PluginChanges::default();
+        let broken = self.reload_packages_with(&mut loader, &mut changes).await;
+        changes.failed = broken.into_iter().map(Arc::new).collect();
+        self.update_loaded(&loader, changes.failed.clone());
+        changes
+    }
+
+    async fn reload_packages_with(
+        &self,
+        loader: &mut PluginLoader,
+        changes: &mut PluginChanges,
+    ) -> Vec<BrokenPlugin> {
+        let mut broken = Vec::new();
+        let files = match loader.packages.refresh() {
+            Ok(files) => files,
+            Err(error) => {
+                let path = PathBuf::from("the installed packages");
+                return vec![BrokenPlugin::new(path, &error.to_string())];
+            }
+        };
+        for path in &files {
+            match load_current(loader, self, path).await {
+                Ok(change) => changes.changes.extend(change),
+                Err(reason) => broken.push(BrokenPlugin::new(path.clone(), &reason)),
+            }
+        }
+        let packages = loader.packages.clone();
+        let trust = &self.settings.trust;
+        let must_go = |one: &PluginWithGrants| {
+            let path = &one.served.path;
+            let is_removed = packages.contains(path) && !files.contains(path);
+            is_removed || packages.is_revoked(path, one.served.digest, trust)
+        };
+        for one in loader.plugins.iter().filter(|one| must_go(one)) {
+            // A hook that disappears must not leave calls unguarded.
+            if let Err(error) = self.refuse_hook(one.info.name.as_str()) {
+                broken.push(BrokenPlugin::new(
+                    one.served.path.clone(),
+                    &error.to_string(),
+                ));
+            }
+        }
+        let gone = loader.remove(&self.kernel, &self.settings, |one| {
+            must_go(one) && self.refuse_hook(one.info.name.as_str()).is_ok()
+        });
+        changes.changes.extend(gone);
+        broken
     }
 
     /// Gets the descriptions of all tools again, for an environment that changed, for example the date.

@@ -1,0 +1,209 @@
+//! Commands for packages: `host add`, `list`, `info`, `remove`, `search`, `update`, `lock`, `sync`, `publish`, `revoke`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use toolhost::HostPaths;
+use toolhost_contract::text;
+use toolhost_packages::{
+    FetchOptions, LockFile, LockedPlugin, PackageStore, PublicKey, Reference, Registry,
+};
+
+use crate::control::{ControlRequest, running_hosts};
+use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
+use crate::settings::CliSettings;
+use crate::terminal::note;
+use crate::terminal::prompter::confirm;
+
+mod candidate;
+mod install;
+mod lock_file;
+mod publish;
+mod show;
+
+pub use install::{
+    ADD_HELP, AddArgs, InfoArgs, ListArgs, RemoveArgs, SearchArgs, UpdateArgs, add, info, list,
+    remove, search, update,
+};
+pub use lock_file::{LockArgs, SyncArgs, lock, sync};
+pub use publish::{PublishArgs, RevokeArgs, publish, revoke};
+
+/// What to accept, for commands that install.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AcceptArgs {
+    /// File of the author's public key; the signature must be by one of these; repeatable
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key: Vec<PathBuf>,
+
+    /// Accept packages without a signature, or with one by an unknown key
+    #[arg(long)]
+    pub allow_unsigned: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+
+    /// Use this configuration file instead of the user's toolhost.toml
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+}
+
+impl AcceptArgs {
+    fn options(&self, pinned: Option<PublicKey>) -> Result<FetchOptions, CliError> {
+        let keys = self.key.iter().map(|path| PublicKey::read(path));
+        Ok(FetchOptions {
+            keys: keys.collect::<Result<_, _>>().or_exit(Exit::Usage)?,
+            pinned,
+            allow_unsigned: self.allow_unsigned,
+        })
+    }
+}
+
+/// What the commands work with.
+struct Packages {
+    store: PackageStore,
+    registry: Registry,
+    settings: CliSettings,
+}
+
+impl Packages {
+    fn open(config: Option<&PathBuf>) -> Result<Self, CliError> {
+        let args = HostArgs {
+            config: config.cloned(),
+            ..HostArgs::default()
+        };
+        Ok(Self {
+            store: store()?,
+            registry: Registry::default(),
+            settings: CliSettings::load(&args)?,
+        })
+    }
+
+    fn installed(&self, name: &str) -> Result<LockedPlugin, CliError> {
+        let installed = self.store.installed()?;
+        installed
+            .get(name)
+            .cloned()
+            .ok_or_else(|| not_installed(name, &installed))
+    }
+}
+
+/// Gets the lists of revoked versions of all installed packages. Returns whether there are new ones. A failure is reported
+/// and does not affect the others.
+pub async fn refresh_revocations(settings: &CliSettings) -> bool {
+    let Some(store) = settings.core.packages.clone() else {
+        return false;
+    };
+    let packages = Packages {
+        store,
+        registry: Registry::default(),
+        settings: settings.clone(),
+    };
+    // Loading has reported a store that cannot be read.
+    let installed = packages.store.installed().unwrap_or_default();
+    let mut has_new = false;
+    for plugin in installed.plugins() {
+        match packages.refresh_revocations(plugin).await {
+            Ok(new) => has_new |= new,
+            Err(CliError { error, .. }) => {
+                let name = &plugin.name;
+                note(&format!("warning: revoked versions of {name}: {error:#}"));
+            }
+        }
+    }
+    has_new
+}
+
+fn store() -> Result<PackageStore, CliError> {
+    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
+    let state = paths.state.ok_or_else(|| {
+        let message = "there is no state directory for packages; set HOME or TOOLHOST_STATE_DIR";
+        CliError::new(Exit::Usage, message)
+    })?;
+    Ok(toolhost::package_store(&state))
+}
+
+fn not_installed(name: &str, installed: &LockFile) -> CliError {
+    let names = installed.plugins().iter().map(|one| one.name.as_str());
+    let names: Vec<_> = names.collect();
+    let names = if names.is_empty() {
+        "nothing is installed".to_owned()
+    } else {
+        format!("installed: {}", names.join(", "))
+    };
+    let name = text::escape_line(name, 80);
+    CliError::new(Exit::Usage, format!("`{name}` is not installed; {names}"))
+}
+
+fn parse_reference(text: &str) -> Result<Reference, CliError> {
+    let reference: Reference = text.parse().or_exit(Exit::Usage)?;
+    Ok(match reference {
+        // Installed from another directory later.
+        Reference::File(path) => {
+            Reference::File(std::path::absolute(path).or_exit(Exit::Internal)?)
+        }
+        other => other,
+    })
+}
+
+/// Asks unless `yes`. Without a terminal the answer must be on the command line.
+fn ask(question: &str, yes: bool) -> Result<(), CliError> {
+    if yes {
+        return Ok(());
+    }
+    match confirm(question) {
+        Some(true) => Ok(()),
+        Some(false) => Err(CliError::new(Exit::Denied, "nothing was changed")),
+        None => Err(CliError::new(
+            Exit::Denied,
+            "there is no terminal to ask at; check the above and pass --yes",
+        )),
+    }
+}
+
+/// Makes running hosts use what is installed now.
+fn notify_running_hosts() {
+    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
+    for host in running_hosts(paths.state.as_deref()) {
+        let pid = host.pid;
+        match host.send(ControlRequest::ReloadPackages) {
+            Ok(answer) => {
+                for error in answer.errors {
+                    let error = text::escape_lines(&error, 2_000);
+                    note(&format!("warning: host with process id {pid}: {error}"));
+                }
+                for change in answer.changes {
+                    let change = text::escape_line(&change, 2_000);
+                    note(&format!("host with process id {pid}: {change}"));
+                }
+            }
+            Err(CliError { error, .. }) => note(&format!("warning: {error:#}")),
+        }
+    }
+}
+
+/// Changes the lock file of the project in the current directory, if there is one.
+fn change_project_lock(change: impl FnOnce(&mut LockFile)) -> Result<(), CliError> {
+    let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+    let path = LockFile::path_in(&directory);
+    if let Some(mut lock) = LockFile::read(&path)? {
+        let before = lock.clone();
+        change(&mut lock);
+        if lock != before {
+            lock.write(&path)?;
+            note(&format!("updated {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// The entry in a lock file in this directory: a file below it has a relative path.
+fn relative_to(directory: &Path, mut plugin: LockedPlugin) -> LockedPlugin {
+    if let Reference::File(path) = &plugin.source
+        && let Ok(rest) = path.strip_prefix(directory)
+    {
+        plugin.source = Reference::File(Path::new(".").join(rest));
+    }
+    plugin
+}

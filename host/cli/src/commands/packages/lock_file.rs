@@ -1,0 +1,206 @@
+//! `host lock` and `host sync`: the plugins of a project.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use toolhost_contract::text;
+use toolhost_packages::{LockFile, LockedPlugin, Reference, signer};
+
+use super::candidate::Candidate;
+use super::install::installed;
+use super::show::describe;
+use super::{AcceptArgs, Packages, ask, not_installed, relative_to, store};
+use crate::exit::{CliError, Exit, OrExit};
+use crate::terminal::print;
+
+#[derive(Debug, Args)]
+pub struct LockArgs {
+    /// Names of installed plugins [default: all]
+    pub names: Vec<String>,
+
+    /// Lock file to write
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, default_value = toolhost_packages::LOCK_FILE)]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SyncArgs {
+    /// Check that what is installed is what the lock file states, without the network; change nothing
+    #[arg(long)]
+    pub check: bool,
+
+    /// Lock file to read
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, default_value = toolhost_packages::LOCK_FILE)]
+    pub file: PathBuf,
+
+    #[command(flatten)]
+    pub accept: AcceptArgs,
+}
+
+pub fn lock(args: &LockArgs) -> Result<Exit, CliError> {
+    let installed = store()?.installed()?;
+    let path = std::path::absolute(&args.file).or_exit(Exit::Internal)?;
+    let directory = path.parent().unwrap_or(&path);
+    let mut lock = LockFile::default();
+    for plugin in installed.plugins() {
+        if args.names.is_empty() || args.names.iter().any(|name| plugin.name.as_str() == name) {
+            lock.insert(relative_to(directory, plugin.clone()));
+        }
+    }
+    if let Some(missing) = args.names.iter().find(|name| lock.get(name).is_none()) {
+        return Err(not_installed(missing, &installed));
+    }
+    lock.write(&path)?;
+    let count = lock.plugins().len();
+    let message = format!("wrote {} plugins to {}", count, args.file.display());
+    print(&message).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+pub async fn sync(args: SyncArgs) -> Result<Exit, CliError> {
+    let packages = Packages::open(args.accept.config.as_ref())?;
+    let path = std::path::absolute(&args.file).or_exit(Exit::Internal)?;
+    let Some(lock) = LockFile::read(&path)? else {
+        let message = format!(
+            "{} does not exist; write it with `host lock`",
+            args.file.display()
+        );
+        return Err(CliError::new(Exit::Usage, message));
+    };
+    let directory = path.parent().unwrap_or(&path);
+    let entries = lock
+        .plugins()
+        .iter()
+        .map(|one| absolute_source(directory, one));
+    let entries: Vec<LockedPlugin> = entries.collect();
+    if args.check {
+        return check(&packages, &entries);
+    }
+    let mut candidates = Vec::new();
+    for entry in &entries {
+        if difference(&packages, entry)?.is_some() {
+            let candidate = locked_candidate(&packages, entry, &args.accept).await?;
+            print(&describe(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
+            candidates.push(candidate);
+        }
+    }
+    if candidates.is_empty() {
+        print("all plugins of the lock file are installed").or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    ask("install them?", args.accept.yes)?;
+    let added = candidates
+        .into_iter()
+        .map(|candidate| packages.commit(candidate))
+        .collect::<Result<Vec<_>, _>>()?;
+    installed(&added)?;
+    Ok(Exit::Ok)
+}
+
+/// The entry with a source that does not depend on the current directory.
+fn absolute_source(directory: &Path, entry: &LockedPlugin) -> LockedPlugin {
+    let mut entry = entry.clone();
+    if let Reference::File(path) = &entry.source {
+        let path = directory.join(path.strip_prefix(".").unwrap_or(path));
+        entry.source = Reference::File(path);
+    }
+    entry
+}
+
+/// Fetches exactly the version of an entry.
+async fn locked_candidate(
+    packages: &Packages,
+    entry: &LockedPlugin,
+    accept: &AcceptArgs,
+) -> Result<Candidate, CliError> {
+    let name = &entry.name;
+    let context = |error: CliError| CliError {
+        error: error.error.context(format!("{name} was not installed")),
+        ..error
+    };
+    let pinned = match (&entry.source, entry.resolved) {
+        (Reference::Registry(reference), Some(digest)) => {
+            Reference::Registry(reference.with_digest(digest))
+        }
+        (source, _) => source.clone(),
+    };
+    let mut options = accept.options(entry.signer)?;
+    // The lock file states that it is not signed.
+    options.allow_unsigned |= entry.signer.is_none();
+    let mut candidate = packages
+        .candidate(&pinned, Some(name), &options)
+        .await
+        .map_err(context)?;
+    candidate.locked.source = entry.source.clone();
+    if candidate.locked != *entry {
+        let message = format!(
+            "{name} is not what the lock file states ({}); check where it comes from, then write the lock file again",
+            first_difference(entry, &candidate.locked)
+        );
+        return Err(CliError::new(Exit::Signature, message));
+    }
+    Ok(candidate)
+}
+
+/// Compares without the network: entries, files on disk, their signatures, and revocations.
+fn check(packages: &Packages, entries: &[LockedPlugin]) -> Result<Exit, CliError> {
+    let mut is_same = true;
+    for entry in entries {
+        let name = &entry.name;
+        let line = match difference(packages, entry)? {
+            None => format!("{name} {}: ok", entry.version),
+            Some(reason) => {
+                is_same = false;
+                format!("{name} {}: {reason}", entry.version)
+            }
+        };
+        print(&line).or_exit(Exit::Internal)?;
+    }
+    Ok(if is_same { Exit::Ok } else { Exit::LockDiffers })
+}
+
+/// How what is installed differs from an entry.
+fn difference(packages: &Packages, entry: &LockedPlugin) -> Result<Option<String>, CliError> {
+    let store = &packages.store;
+    let installed = store.installed()?;
+    let Some(plugin) = installed.get(entry.name.as_str()) else {
+        return Ok(Some("not installed".to_owned()));
+    };
+    if plugin != entry {
+        return Ok(Some(format!(
+            "installed with another {}",
+            first_difference(entry, plugin)
+        )));
+    }
+    let file = store.file(plugin);
+    match store.digest(&file) {
+        Ok(actual) if actual == entry.content => {}
+        Ok(actual) => return Ok(Some(format!("the installed file has the digest {actual}"))),
+        Err(error) => return Ok(Some(error.to_string())),
+    }
+    if let Some(key) = entry.signer
+        && let Err(error) = signer(&file, entry.content, &[key])
+    {
+        return Ok(Some(error.to_string()));
+    }
+    let trusted = &packages.settings.core.trust.keys;
+    let checked = store
+        .revocations()?
+        .check(entry.content, entry.signer, trusted);
+    Ok(checked.err().map(|error| error.to_string()))
+}
+
+/// The name of the first field that differs.
+fn first_difference(expected: &LockedPlugin, actual: &LockedPlugin) -> String {
+    let fields = [
+        ("content", expected.content == actual.content),
+        ("signer", expected.signer == actual.signer),
+        ("version", expected.version == actual.version),
+        ("needs", expected.needs == actual.needs),
+        ("tools", expected.tools == actual.tools),
+        ("source", expected.source == actual.source),
+        ("name", expected.name == actual.name),
+    ];
+    let differs = fields.into_iter().find(|(_, same)| !same);
+    text::escape_line(differs.map_or("manifest", |(name, _)| name), 20)
+}

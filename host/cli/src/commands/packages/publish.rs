@@ -1,0 +1,171 @@
+//! `host publish` and `host revoke`: for authors.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use toolhost::HostPaths;
+use toolhost_contract::{Digest, PluginName, text};
+use toolhost_hostfiles::read_regular;
+use toolhost_packages::{Publication, Reference, Registry, RegistryReference, bundle_path, sign};
+use toolhost_runtime::{file_digest, side_manifest_path};
+
+use super::{Packages, notify_running_hosts, store};
+use crate::commands::key;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::load::runtime;
+use crate::terminal::{note, print};
+
+const MAX_PLUGIN: u64 = 32 << 20;
+
+#[derive(Debug, Args)]
+pub struct PublishArgs {
+    /// Plugin file with a manifest
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Where to publish it: `REGISTRY/NAME:TAG`
+    #[arg(value_name = "REFERENCE")]
+    pub reference: String,
+
+    /// Private key to sign it with: a name of `host key new`, or a file [default: the signature beside the file, if any]
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct RevokeArgs {
+    /// Digest (`sha256:…`), name of an installed plugin, or plugin file
+    #[arg(value_name = "DIGEST|NAME|FILE")]
+    pub what: String,
+
+    /// The reason, which users see
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+
+    /// Private key of the author, to publish the revocation: a name of `host key new`, or a file
+    #[arg(long, value_name = "KEY", requires = "publish")]
+    pub key: Option<String>,
+
+    /// Repository whose users get the revocation: `REGISTRY/NAME`
+    #[arg(long, value_name = "REFERENCE", requires = "key")]
+    pub publish: Option<String>,
+}
+
+pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
+    let reference = registry_reference(&args.reference)?;
+    let file = &args.file;
+    if side_manifest_path(file).exists() {
+        let message = format!(
+            "{} has its manifest beside it; embed it with `host pack`",
+            file.display()
+        );
+        return Err(CliError::new(Exit::Usage, message));
+    }
+    let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
+    // What hosts would refuse is not published.
+    let loaded = runtime(cache, 1)?
+        .load(file)
+        .await
+        .or_exit(Exit::NoPlugin)?;
+    let wasm = read_regular(file, MAX_PLUGIN).or_exit(Exit::NoPlugin)?;
+    let manifest = loaded.manifest();
+    let name = format!("{}.wasm", manifest.name);
+    let bundle = match &args.key {
+        Some(key) => Some(sign(&key::read(key)?, &name, loaded.digest())),
+        None => existing_bundle(file)?,
+    };
+    if bundle.is_none() {
+        note("warning: the package is not signed; sign it with --key");
+    }
+    let package = Publication {
+        wasm,
+        name: manifest.name.as_str(),
+        version: &manifest.version,
+        description: &manifest.description,
+        license: manifest.license.as_deref(),
+        imports: loaded.imports(),
+        exports: loaded.exports(),
+        bundle,
+    };
+    let digest = Registry::default().publish(&reference, &package).await?;
+    let message = format!("published {}", reference.with_digest(digest));
+    print(&message).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// The signature beside the file. It is not verified, because no key is named.
+fn existing_bundle(file: &Path) -> Result<Option<String>, CliError> {
+    let path = bundle_path(file);
+    match toolhost_hostfiles::read_text(&path, 64 << 10) {
+        Ok(bundle) => Ok(Some(bundle)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", path.display());
+            Err(CliError::new(Exit::Usage, message))
+        }
+    }
+}
+
+pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
+    let content = digest_of(&args.what)?;
+    let store = store()?;
+    let reason = text::escape_line(&args.reason, 200);
+    store.change_revocations(|revocations| {
+        revocations.own.insert(content, reason.clone());
+        Ok(())
+    })?;
+    print(&format!("{content} does not run here any more")).or_exit(Exit::Internal)?;
+    notify_running_hosts();
+    let (Some(key), Some(repository)) = (&args.key, &args.publish) else {
+        return Ok(Exit::Ok);
+    };
+    let key = key::read(key)?;
+    let reference = registry_reference(repository)?;
+    let packages = Packages::open(None)?;
+    // The published list may have been written on another machine.
+    let known = packages.registry.revocations(&reference).await?;
+    let public = key.public();
+    if let Some(bundle) = known {
+        let (_, list) = toolhost_packages::RevocationList::verify(&bundle, &[public])?;
+        store.change_revocations(|revocations| revocations.merge(public, list))?;
+    }
+    let mut list = store.revocations()?.list(public);
+    list.add(content, &reason);
+    let signed = list.sign(&key);
+    packages
+        .registry
+        .publish_revocations(&reference, &signed)
+        .await?;
+    store.change_revocations(|revocations| revocations.merge(public, list))?;
+    let message = format!(
+        "published the revocation for {}/{}",
+        reference.registry, reference.repository
+    );
+    print(&message).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// The digest that is meant by a digest, the name of an installed plugin, or a file.
+fn digest_of(what: &str) -> Result<Digest, CliError> {
+    if what.starts_with("sha256:") {
+        return Digest::parse(what).or_exit(Exit::Usage);
+    }
+    if PluginName::parse(what).is_ok() {
+        let installed = store()?.installed()?;
+        let plugin = installed.get(what);
+        return plugin
+            .map(|plugin| plugin.content)
+            .ok_or_else(|| super::not_installed(what, &installed));
+    }
+    file_digest(Path::new(what)).or_exit(Exit::NoPlugin)
+}
+
+fn registry_reference(text: &str) -> Result<RegistryReference, CliError> {
+    match text.parse().or_exit(Exit::Usage)? {
+        Reference::Registry(reference) if reference.digest.is_none() => Ok(reference),
+        _ => Err(CliError::new(
+            Exit::Usage,
+            "name a place in a registry: `REGISTRY/NAME:TAG`, without a digest",
+        )),
+    }
+}

@@ -1,0 +1,286 @@
+//! Fetching a package and checking it: from a reference to files whose digest and signature are verified.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, text};
+
+use crate::error::PackageError;
+use crate::key::PublicKey;
+use crate::lock::{self, LockedPlugin};
+use crate::reference::Reference;
+use crate::registry::Registry;
+use crate::revocation::Revocations;
+use crate::signature::{self, MAX_BUNDLE};
+use crate::store::PackageStore;
+use crate::trust::{TrustError, TrustPolicy, bundle_path};
+
+/// Maximum size of a plugin file in bytes; the runtime loads no larger one.
+pub const MAX_PLUGIN: u64 = 32 << 20;
+/// Maximum size of a manifest beside a component, in bytes.
+const MAX_MANIFEST: u64 = 64 << 10;
+
+/// A complete package with a known digest. Nothing about it is trusted.
+pub struct Fetched {
+    pub source: Reference,
+    pub content: Digest,
+    pub size: u64,
+    /// The digest of the manifest in the registry.
+    pub resolved: Option<Digest>,
+    /// What the user should know about the package.
+    pub notes: Vec<String>,
+    /// Signatures to try, as JSON.
+    bundles: Vec<String>,
+    directory: TempDir,
+    stem: String,
+}
+
+/// What to accept in addition to the operator's policy.
+#[derive(Debug, Clone, Default)]
+pub struct FetchOptions {
+    /// Keys that the user named for this package.
+    pub keys: Vec<PublicKey>,
+    /// The key that signed the installed version. Another one is refused.
+    pub pinned: Option<PublicKey>,
+    /// Accept a package whose signature is by an unknown key, as unsigned.
+    pub allow_unsigned: bool,
+}
+
+/// A package that is not revoked and whose signature was checked. Only [`Fetched::verify`] creates one.
+pub struct Verified {
+    fetched: Fetched,
+    signer: Option<PublicKey>,
+    /// The signature by that key.
+    bundle: Option<String>,
+}
+
+impl Fetched {
+    /// Copies or downloads the package. `name` replaces the name of a component without a manifest.
+    pub async fn fetch(
+        store: &PackageStore,
+        registry: &Registry,
+        source: &Reference,
+        name: Option<&PluginName>,
+    ) -> Result<Self, PackageError> {
+        let directory = store.incoming()?;
+        let mut package = match source {
+            Reference::File(path) => read_file(path)?,
+            Reference::Url { url, digest } => download(registry, url, *digest).await?,
+            Reference::Registry(reference) => registry.pull(reference).await?,
+        };
+        if let Some(name) = name {
+            package.stem = name.to_string();
+        }
+        let file = directory.path().join(format!("{}.wasm", package.stem));
+        let write = |path: &Path, bytes: &[u8]| {
+            fs::write(path, bytes).map_err(|error| PackageError::io("write", path, error))
+        };
+        write(&file, &package.wasm)?;
+        if let Some(manifest) = &package.manifest {
+            write(&side_manifest(&file), manifest)?;
+        }
+        Ok(Self {
+            source: source.clone(),
+            content: store.digest(&file)?,
+            size: package.wasm.len() as u64,
+            resolved: package.resolved,
+            notes: package.notes,
+            bundles: package.bundles,
+            directory,
+            stem: package.stem,
+        })
+    }
+
+    /// Checks that the package is not revoked, and its signature against the policy of the operator.
+    pub fn verify(
+        self,
+        trust: &TrustPolicy,
+        revocations: &Revocations,
+        options: &FetchOptions,
+    ) -> Result<Verified, PackageError> {
+        let (trusted, required) = trust.for_source(&self.source);
+        let keys: Vec<PublicKey> = match options.pinned {
+            Some(pinned) if options.keys.is_empty() => vec![pinned],
+            _ => options.keys.iter().chain(trusted).copied().collect(),
+        };
+        let needs_signature = required || options.pinned.is_some() || !options.keys.is_empty();
+        let signed = self.signer(&keys);
+        let (signer, bundle) = match signed {
+            Ok((key, bundle)) => (Some(key), Some(bundle)),
+            Err(PackageError::Trust(TrustError::Missing(_))) if !needs_signature => (None, None),
+            Err(PackageError::UnknownSigner) if options.allow_unsigned && !needs_signature => {
+                (None, None)
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(key) = signer
+            && required
+            && !trusted.contains(&key)
+        {
+            let reason = format!("`[signatures]` requires another key than {}", key.id());
+            return Err(PackageError::UntrustedSigner(reason));
+        }
+        revocations.check(self.content, signer, &trust.keys)?;
+        Ok(Verified {
+            fetched: self,
+            signer,
+            bundle,
+        })
+    }
+
+    /// The first signature by one of the keys.
+    fn signer(&self, keys: &[PublicKey]) -> Result<(PublicKey, String), PackageError> {
+        let mut last = None;
+        for bundle in &self.bundles {
+            match signature::verify(bundle, self.content, keys) {
+                Ok(key) => return Ok((key, bundle.clone())),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(match last {
+            None => TrustError::Missing("the package has no signature".to_owned()).into(),
+            Some(_) if keys.is_empty() => PackageError::UnknownSigner,
+            Some(error) => PackageError::UntrustedSigner(error.to_string()),
+        })
+    }
+}
+
+impl Verified {
+    /// The plugin file, to be inspected.
+    pub fn file(&self) -> PathBuf {
+        let fetched = &self.fetched;
+        fetched
+            .directory
+            .path()
+            .join(format!("{}.wasm", fetched.stem))
+    }
+
+    pub fn notes(&self) -> &[String] {
+        &self.fetched.notes
+    }
+
+    /// The entry of this version, from what its file contains.
+    pub fn locked(&self, manifest: &Manifest, tools: &[Descriptor]) -> LockedPlugin {
+        LockedPlugin {
+            name: manifest.name.clone(),
+            version: text::escape_line(&manifest.version, 64),
+            source: self.fetched.source.clone(),
+            resolved: self.fetched.resolved,
+            content: self.fetched.content,
+            size: self.fetched.size,
+            signer: self.signer,
+            needs: lock::needs(manifest),
+            tools: lock::tools(tools),
+        }
+    }
+
+    /// Completes the directory that is moved to its place: files are named after the plugin, and are on disk.
+    pub(crate) fn into_files(
+        self,
+        name: &PluginName,
+        target: &Path,
+    ) -> Result<TempDir, PackageError> {
+        let failed = |error| PackageError::io("write", target, error);
+        let file = self.file();
+        let named = self.fetched.directory.path().join(format!("{name}.wasm"));
+        fs::rename(&file, &named).map_err(failed)?;
+        match fs::rename(side_manifest(&file), side_manifest(&named)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        if let Some(bundle) = &self.bundle {
+            fs::write(bundle_path(&named), bundle).map_err(failed)?;
+        }
+        for entry in fs::read_dir(self.fetched.directory.path()).map_err(failed)? {
+            let file = entry.and_then(|entry| File::open(entry.path()));
+            file.and_then(|file| file.sync_all()).map_err(failed)?;
+        }
+        Ok(self.fetched.directory)
+    }
+}
+
+/// The parts of a package before they are written.
+pub struct Package {
+    pub wasm: Vec<u8>,
+    /// The manifest beside a component.
+    pub manifest: Option<Vec<u8>>,
+    pub stem: String,
+    pub resolved: Option<Digest>,
+    pub bundles: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+fn side_manifest(file: &Path) -> PathBuf {
+    file.with_extension("plugin.toml")
+}
+
+/// A file name without its extension, limited to harmless characters.
+pub fn stem_of(name: &str) -> String {
+    let stem = name.strip_suffix(".wasm").unwrap_or(name);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let stem: String = stem
+        .chars()
+        .map(|c| if is_allowed(c) { c } else { '-' })
+        .take(64)
+        .collect();
+    let stem = stem.trim_start_matches('-');
+    if stem.is_empty() { "plugin" } else { stem }.to_owned()
+}
+
+fn read_file(path: &Path) -> Result<Package, PackageError> {
+    let read = |path: &Path, limit| {
+        toolhost_hostfiles::read_regular(path, limit)
+            .map_err(|error| PackageError::io("read", path, error))
+    };
+    let optional = |path: &Path, limit| match toolhost_hostfiles::read_regular(path, limit) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(PackageError::io("read", path, error)),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let bundle = optional(&bundle_path(path), MAX_BUNDLE)?;
+    Ok(Package {
+        wasm: read(path, MAX_PLUGIN)?,
+        manifest: optional(&side_manifest(path), MAX_MANIFEST)?,
+        stem: stem_of(&name),
+        resolved: None,
+        bundles: bundle.into_iter().map(into_text).collect(),
+        notes: Vec::new(),
+    })
+}
+
+async fn download(
+    registry: &Registry,
+    url: &str,
+    expected: Digest,
+) -> Result<Package, PackageError> {
+    let wasm = registry.download(url, MAX_PLUGIN).await?;
+    let wasm = wasm.ok_or_else(|| PackageError::NotFound {
+        reference: url.to_owned(),
+    })?;
+    let actual = crate::sha256(&wasm);
+    if actual != expected {
+        return Err(PackageError::DigestMismatch {
+            what: url.to_owned(),
+            expected,
+            actual,
+        });
+    }
+    let bundle = format!("{url}.sigstore.json");
+    let bundle = registry.download(&bundle, MAX_BUNDLE).await?;
+    let name = url.rsplit('/').next().unwrap_or_default();
+    Ok(Package {
+        wasm,
+        manifest: None,
+        stem: stem_of(name),
+        resolved: None,
+        bundles: bundle.into_iter().map(into_text).collect(),
+        notes: Vec::new(),
+    })
+}
+
+pub fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}

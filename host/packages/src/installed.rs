@@ -1,0 +1,96 @@
+//! The installed packages as a host loads them, and the checks before it loads any plugin file.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use toolhost_contract::Digest;
+
+use crate::error::PackageError;
+use crate::lock::LockFile;
+use crate::revocation::Revocations;
+use crate::store::PackageStore;
+use crate::trust::TrustPolicy;
+
+/// The packages of a store, as they were when they were last read. Clones share this state.
+#[derive(Debug, Clone)]
+pub struct InstalledPackages {
+    /// `None` has no packages and no revocations.
+    store: Option<PackageStore>,
+    read: Arc<RwLock<Snapshot>>,
+}
+
+#[derive(Debug, Default)]
+struct Snapshot {
+    installed: LockFile,
+    revocations: Revocations,
+}
+
+impl InstalledPackages {
+    pub fn new(store: Option<PackageStore>) -> Self {
+        Self {
+            store,
+            read: Arc::default(),
+        }
+    }
+
+    /// Reads the store again. Returns the plugin files.
+    pub fn refresh(&self) -> Result<Vec<PathBuf>, PackageError> {
+        let Some(store) = &self.store else {
+            return Ok(Vec::new());
+        };
+        let read = Snapshot {
+            installed: store.installed()?,
+            revocations: store.revocations()?,
+        };
+        let plugins = read.installed.plugins().iter();
+        let files = plugins.map(|plugin| store.file(plugin)).collect();
+        *self.read.write().unwrap_or_else(PoisonError::into_inner) = read;
+        Ok(files)
+    }
+
+    /// Whether the file belongs to a package.
+    pub fn contains(&self, file: &Path) -> bool {
+        let store = self.store.as_ref();
+        store.is_some_and(|store| store.digest_of_path(file).is_some())
+    }
+
+    /// Whether a plugin file that was loaded before must not run any more.
+    pub fn is_revoked(&self, file: &Path, digest: Digest, trust: &TrustPolicy) -> bool {
+        let checked = self.check(file, digest, trust);
+        matches!(checked, Err(PackageError::Revoked { .. }))
+    }
+
+    /// Checks a plugin file before its code is compiled or run: it is not revoked, a file of a package is the one that was
+    /// installed, and its signature is one that the operator trusts.
+    pub fn check(
+        &self,
+        file: &Path,
+        actual: Digest,
+        trust: &TrustPolicy,
+    ) -> Result<(), PackageError> {
+        let read = self.read.read().unwrap_or_else(PoisonError::into_inner);
+        let store = self.store.as_ref();
+        let Some(expected) = store.and_then(|store| store.digest_of_path(file)) else {
+            let signer = trust.check(file, actual)?;
+            return read.revocations.check(actual, signer, &trust.keys);
+        };
+        if actual != expected {
+            return Err(PackageError::DigestMismatch {
+                what: "the installed file".to_owned(),
+                expected,
+                actual,
+            });
+        }
+        let mut plugins = read.installed.plugins().iter();
+        let plugin = plugins.find(|plugin| plugin.content == expected);
+        let signer = plugin.and_then(|plugin| plugin.signer);
+        if let Some(plugin) = plugin {
+            let (keys, required) = trust.for_source(&plugin.source);
+            if required && !signer.is_some_and(|key| keys.contains(&key)) {
+                let reason = "`[signatures]` requires another key, or a signature".to_owned();
+                return Err(PackageError::UntrustedSigner(reason));
+            }
+        }
+        read.revocations.check(expected, signer, &trust.keys)
+    }
+}

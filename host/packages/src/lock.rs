@@ -1,0 +1,179 @@
+//! Lock files: the exact plugins of a project, or of a user. They pin plugins and grant nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toolhost_contract::policy::definition;
+use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, ToolName, text};
+
+use crate::error::PackageError;
+use crate::key::PublicKey;
+use crate::reference::Reference;
+
+/// Name of the lock file of a project.
+pub const LOCK_FILE: &str = "toolhost.lock";
+const VERSION: u32 = 1;
+const MAX_BYTES: u64 = 1 << 20;
+const MAX_PLUGINS: usize = 1_000;
+const HEADER: &str = "# Written by `host`; it pins plugins and grants nothing.\n";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockFile {
+    version: u32,
+    /// Sorted by name.
+    #[serde(default, rename = "plugin")]
+    plugins: Vec<LockedPlugin>,
+}
+
+/// One version of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedPlugin {
+    pub name: PluginName,
+    pub version: String,
+    /// As it was requested.
+    pub source: Reference,
+    /// The digest of the manifest in the registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<Digest>,
+    /// The digest of the file that runs.
+    pub content: Digest,
+    pub size: u64,
+    /// The key whose signature was verified; a plugin without one is not signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<PublicKey>,
+    /// What it requests, sorted.
+    pub needs: Vec<String>,
+    #[serde(default, rename = "tool")]
+    pub tools: Vec<LockedTool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedTool {
+    pub name: ToolName,
+    pub effect: String,
+    /// The digest of its description and parameters.
+    pub definition: Digest,
+}
+
+impl LockedTool {
+    fn of(tool: &Descriptor) -> Self {
+        // The output schema is not part of what an approval covers.
+        let text = format!(
+            "{}\n{}",
+            definition(tool),
+            tool.output_schema
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default()
+        );
+        Self {
+            name: tool.name.clone(),
+            effect: tool.effect().as_str().to_owned(),
+            definition: crate::sha256(text.as_bytes()),
+        }
+    }
+}
+
+/// The needs of a manifest, one line each.
+pub fn needs(manifest: &Manifest) -> Vec<String> {
+    let needs = manifest.needs.iter().map(|need| {
+        let mut names = need.names.clone();
+        names.sort();
+        let parts = std::iter::once(need.capability.as_str().to_owned()).chain(names);
+        parts.collect::<Vec<_>>().join(" ")
+    });
+    let mut needs: Vec<String> = needs.collect();
+    needs.sort();
+    needs
+}
+
+pub fn tools(tools: &[Descriptor]) -> Vec<LockedTool> {
+    let mut tools: Vec<_> = tools.iter().map(LockedTool::of).collect();
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    tools
+}
+
+impl Default for LockFile {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            plugins: Vec::new(),
+        }
+    }
+}
+
+impl LockFile {
+    pub fn plugins(&self) -> &[LockedPlugin] {
+        &self.plugins
+    }
+
+    pub fn get(&self, name: &str) -> Option<&LockedPlugin> {
+        self.plugins.iter().find(|one| one.name.as_str() == name)
+    }
+
+    /// Adds a plugin in place of the one with its name.
+    pub fn insert(&mut self, plugin: LockedPlugin) {
+        self.remove(plugin.name.as_str());
+        self.plugins.push(plugin);
+        self.plugins.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<LockedPlugin> {
+        let index = self
+            .plugins
+            .iter()
+            .position(|one| one.name.as_str() == name)?;
+        Some(self.plugins.remove(index))
+    }
+
+    /// Reads a lock file. A file that does not exist is `None`.
+    pub fn read(path: &Path) -> Result<Option<Self>, PackageError> {
+        let text = match toolhost_hostfiles::read_text(path, MAX_BYTES) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(PackageError::io("read", path, error)),
+        };
+        let invalid = |reason: String| PackageError::LockFormat {
+            path: path.to_owned(),
+            reason,
+        };
+        let lock: Self = toml::from_str(&text)
+            .map_err(|error| invalid(text::escape_lines(error.to_string().trim_end(), 800)))?;
+        if lock.version != VERSION {
+            return Err(invalid(format!(
+                "version {} is not supported (supported: {VERSION}); update `host`",
+                lock.version
+            )));
+        }
+        if lock.plugins.len() > MAX_PLUGINS {
+            return Err(invalid(format!("more than {MAX_PLUGINS} plugins")));
+        }
+        if !lock.plugins.is_sorted_by(|a, b| a.name < b.name) {
+            return Err(invalid("plugins must be sorted, each name once".to_owned()));
+        }
+        // They are shown.
+        let is_text = |text: &String| text.len() <= 300 && !text.chars().any(text::is_hidden);
+        let shown = |one: &LockedPlugin| is_text(&one.version) && one.needs.iter().all(is_text);
+        if !lock.plugins.iter().all(shown) {
+            let reason = "versions and needs have at most 300 visible characters";
+            return Err(invalid(reason.to_owned()));
+        }
+        Ok(Some(lock))
+    }
+
+    /// Replaces the file atomically and durably.
+    pub fn write(&self, path: &Path) -> Result<(), PackageError> {
+        let text = toml::to_string(self).expect("lock files serialize to TOML");
+        crate::store::write_file(path, format!("{HEADER}{text}").as_bytes())
+            .map_err(|error| PackageError::io("write", path, error))
+    }
+
+    /// The lock file of the project in this directory.
+    pub fn path_in(directory: &Path) -> PathBuf {
+        directory.join(LOCK_FILE)
+    }
+}

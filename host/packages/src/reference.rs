@@ -1,0 +1,246 @@
+//! References: where a plugin comes from.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use toolhost_contract::{Digest, text};
+
+/// Maximum length of a reference in bytes.
+const MAX_LEN: usize = 512;
+const MAX_TAG_LEN: usize = 128;
+const DEFAULT_TAG: &str = "latest";
+
+/// Where a plugin comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Reference {
+    Registry(RegistryReference),
+    /// One version of a file, which never changes.
+    Url {
+        url: String,
+        digest: Digest,
+    },
+    File(PathBuf),
+}
+
+/// A package in an OCI registry: `HOST[:PORT]/REPOSITORY[:TAG][@DIGEST]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryReference {
+    /// Host and port.
+    pub registry: String,
+    pub repository: String,
+    pub tag: String,
+    /// The digest of its manifest.
+    pub digest: Option<Digest>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{reference}` is not a reference: {reason}")]
+pub struct ReferenceError {
+    reference: String,
+    reason: String,
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(reference: &str) -> Result<Self, ReferenceError> {
+        let parsed = if reference.len() > MAX_LEN || reference.chars().any(text::is_hidden) {
+            Err(format!("it must have at most {MAX_LEN} visible characters"))
+        } else if reference.starts_with("https://") || reference.starts_with("http://") {
+            parse_url(reference)
+        } else if is_path(reference) {
+            Ok(Self::File(reference.into()))
+        } else {
+            parse_registry(reference).map(Self::Registry)
+        };
+        parsed.map_err(|reason| ReferenceError {
+            reference: text::escape_line(reference, 120),
+            reason,
+        })
+    }
+}
+
+fn is_path(reference: &str) -> bool {
+    let first = reference.split('/').next().unwrap_or_default();
+    matches!(first, "" | "." | ".." | "~")
+        || std::path::Path::new(reference)
+            .extension()
+            .is_some_and(|extension| extension == "wasm")
+}
+
+fn parse_url(url: &str) -> Result<Reference, String> {
+    let Some((url, digest)) = url.split_once("#sha256=") else {
+        let reason = "a URL needs the digest of the file: append `#sha256=` and the 64 digits";
+        return Err(reason.to_owned());
+    };
+    let digest = Digest::parse(&format!("sha256:{digest}")).map_err(|error| error.to_string())?;
+    Ok(Reference::Url {
+        url: url.to_owned(),
+        digest,
+    })
+}
+
+fn parse_registry(reference: &str) -> Result<RegistryReference, String> {
+    let forms = "use `REGISTRY/NAME:TAG` (for example `registry.example.org/ann/notes:1.0`), a path such as `./notes.wasm`, \
+                 or `https://…/notes.wasm#sha256=DIGEST`";
+    let (rest, digest) = match reference.split_once('@') {
+        Some((rest, digest)) => {
+            let digest = Digest::parse(digest).map_err(|error| error.to_string())?;
+            (rest, Some(digest))
+        }
+        None => (reference, None),
+    };
+    let (registry, rest) = rest.split_once('/').ok_or(forms)?;
+    if !is_registry(registry) {
+        return Err(forms.to_owned());
+    }
+    let (repository, tag) = rest.rsplit_once(':').unwrap_or((rest, DEFAULT_TAG));
+    if !repository.split('/').all(is_path_component) {
+        let reason =
+            "the name has lower-case letters, digits and single separators (`.`, `_`, `-`)";
+        return Err(reason.to_owned());
+    }
+    if !is_tag(tag) {
+        let reason = "a tag has up to 128 letters, digits, `_`, `.` and `-`";
+        return Err(reason.to_owned());
+    }
+    Ok(RegistryReference {
+        registry: registry.to_owned(),
+        repository: repository.to_owned(),
+        tag: tag.to_owned(),
+        digest,
+    })
+}
+
+/// A host with a dot or a port, so that a directory is not taken for a host.
+fn is_registry(registry: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+    let is_named = registry == "localhost" || registry.contains(['.', ':']);
+    is_named && registry.len() <= 255 && registry.chars().all(is_allowed)
+}
+
+/// A component of a name, as defined by the OCI distribution specification.
+fn is_path_component(part: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    part.starts_with(is_word)
+        && part.ends_with(is_word)
+        && part.chars().all(|c| is_word(c) || "._-".contains(c))
+        && !["..", "._", "_.", "___", ".-", "-.", "_-", "-_"]
+            .iter()
+            .any(|separators| part.contains(separators))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    tag.len() <= MAX_TAG_LEN
+        && tag.starts_with(is_word)
+        && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
+}
+
+impl RegistryReference {
+    /// The reference to a manifest with this digest in the same repository.
+    #[must_use]
+    pub fn with_digest(&self, digest: Digest) -> Self {
+        Self {
+            digest: Some(digest),
+            ..self.clone()
+        }
+    }
+
+    #[must_use]
+    pub fn with_tag(&self, tag: &str) -> Self {
+        Self {
+            tag: tag.to_owned(),
+            digest: None,
+            ..self.clone()
+        }
+    }
+
+    /// The last component of the repository.
+    pub fn name(&self) -> &str {
+        self.repository.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for RegistryReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.registry, self.repository, self.tag)?;
+        match &self.digest {
+            Some(digest) => write!(f, "@{digest}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registry(reference) => fmt::Display::fmt(reference, f),
+            Self::Url { url, digest } => write!(f, "{url}#sha256={}", digest.hex()),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl From<Reference> for String {
+    fn from(reference: Reference) -> Self {
+        reference.to_string()
+    }
+}
+
+impl TryFrom<String> for Reference {
+    type Error = ReferenceError;
+
+    fn try_from(text: String) -> Result<Self, ReferenceError> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_parse_and_print() {
+        let digest = "sha256:".to_owned() + &"ab".repeat(32);
+        let pinned = format!("r.example.org/ann/notes:1@{digest}");
+        let url = format!("https://example.org/n.wasm#sha256={}", "ab".repeat(32));
+        for (text, printed) in [
+            ("r.example.org/ann/notes", "r.example.org/ann/notes:latest"),
+            ("127.0.0.1:5000/n:1.0-a", "127.0.0.1:5000/n:1.0-a"),
+            ("[::1]:5000/n:1", "[::1]:5000/n:1"),
+            (&pinned, &pinned),
+            (&url, &url),
+            ("./notes.wasm", "./notes.wasm"),
+            ("dir/notes.wasm", "dir/notes.wasm"),
+            ("/a/b", "/a/b"),
+        ] {
+            let parsed: Reference = text.parse().unwrap();
+            assert_eq!(parsed.to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn invalid_references_name_the_reason() {
+        for (text, reason) in [
+            ("notes", "use `REGISTRY/NAME:TAG`"),
+            ("ann/notes", "use `REGISTRY/NAME:TAG`"),
+            ("r.example.org/Ann", "lower-case"),
+            ("r.example.org/ann//n", "lower-case"),
+            ("r.example.org/..", "lower-case"),
+            ("r.example.org/n:", "a tag"),
+            ("r.example.org/n:a b", "a tag"),
+            ("r.example.org/n@sha256:12", "not a digest"),
+            ("https://example.org/n.wasm", "needs the digest"),
+            ("r.example.org/n\u{202e}", "visible"),
+            ("user:pass@r.example.org/n", "not a digest"),
+        ] {
+            let error = text.parse::<Reference>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+        assert!("a".repeat(600).parse::<Reference>().is_err());
+    }
+}

@@ -1,0 +1,255 @@
+//! The store of installed packages, below the state directory, which is hidden from all tools.
+//!
+//! ```text
+//! packages/installed.toml       the installed plugins; replacing it commits a change
+//! packages/content/HEX/         the files of one version: NAME.wasm, and beside it its manifest and signature
+//! packages/incoming/            versions that are being fetched
+//! packages/revocations.json     verified lists of revoked files
+//! packages/lock                 locked while a change is committed
+//! ```
+//!
+//! A directory in `content` is complete when it appears, because it is renamed, and its name is the digest that a host
+//! checks before it loads the file. A process that ends at any time leaves the old state or the new one.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use tempfile::TempDir;
+use toolhost_contract::Digest;
+use toolhost_hostfiles::create_private_dir_all;
+
+use crate::error::PackageError;
+use crate::fetch::Verified;
+use crate::lock::{LockFile, LockedPlugin};
+use crate::revocation::Revocations;
+use crate::trust::bundle_path;
+
+/// Computes the digest of a plugin file, with the manifest beside it.
+pub type FileDigest = fn(&Path) -> Result<Digest, String>;
+
+/// How long a command waits for another one that commits a change.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_POLL: Duration = Duration::from_millis(20);
+/// Files that nothing refers to are kept for this long: a running host may still use them, or a command may fetch them.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug, Clone)]
+pub struct PackageStore {
+    state: PathBuf,
+    directory: PathBuf,
+    digest: FileDigest,
+}
+
+/// Held while a change is committed.
+pub struct StoreLock {
+    _file: File,
+}
+
+impl PackageStore {
+    /// The store below this state directory. Nothing is created before something is installed.
+    pub fn new(state: &Path, digest: FileDigest) -> Self {
+        Self {
+            state: state.to_owned(),
+            directory: state.join("packages"),
+            digest,
+        }
+    }
+
+    pub fn digest(&self, file: &Path) -> Result<Digest, PackageError> {
+        (self.digest)(file).map_err(|reason| PackageError::Plugin {
+            file: file.display().to_string(),
+            reason,
+        })
+    }
+
+    pub fn installed(&self) -> Result<LockFile, PackageError> {
+        let lock = LockFile::read(&self.directory.join("installed.toml"))?;
+        Ok(lock.unwrap_or_default())
+    }
+
+    /// The plugin file of an installed version.
+    pub fn file(&self, plugin: &LockedPlugin) -> PathBuf {
+        let directory = self.content_dir(plugin.content);
+        directory.join(format!("{}.wasm", plugin.name))
+    }
+
+    fn content_dir(&self, content: Digest) -> PathBuf {
+        self.directory.join("content").join(content.hex())
+    }
+
+    /// Whether the file is in the store, and for which digest.
+    pub fn digest_of_path(&self, file: &Path) -> Option<Digest> {
+        let rest = file.strip_prefix(self.directory.join("content")).ok()?;
+        let hex = rest.components().next()?.as_os_str().to_str()?;
+        Digest::parse(&format!("sha256:{hex}")).ok()
+    }
+
+    pub fn revocations(&self) -> Result<Revocations, PackageError> {
+        Revocations::read(&self.revocations_path())
+    }
+
+    /// Changes the revocations with the lock held.
+    pub fn change_revocations<T>(
+        &self,
+        change: impl FnOnce(&mut Revocations) -> Result<T, PackageError>,
+    ) -> Result<T, PackageError> {
+        let _lock = self.lock()?;
+        let mut revocations = self.revocations()?;
+        let result = change(&mut revocations)?;
+        revocations.write(&self.revocations_path())?;
+        Ok(result)
+    }
+
+    fn revocations_path(&self) -> PathBuf {
+        self.directory.join("revocations.json")
+    }
+
+    /// A new directory for the files of a version.
+    pub fn incoming(&self) -> Result<TempDir, PackageError> {
+        let incoming = self.directory.join("incoming");
+        create_private_dir_all(&self.state, &incoming)?;
+        remove_old_entries(&incoming, |_| false);
+        tempfile::Builder::new()
+            .prefix("fetch-")
+            .tempdir_in(&incoming)
+            .map_err(|error| PackageError::io("create a directory in", &incoming, error))
+    }
+
+    fn lock(&self) -> Result<StoreLock, PackageError> {
+        create_private_dir_all(&self.state, &self.directory)?;
+        let path = self.directory.join("lock");
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| PackageError::io("open", &path, error))?;
+        let end = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(StoreLock { _file: file }),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(TryLockError::WouldBlock) => return Err(PackageError::StoreBusy),
+                Err(TryLockError::Error(error)) => {
+                    return Err(PackageError::io("lock", &path, error));
+                }
+            }
+        }
+    }
+
+    /// Installs a version in place of `old`, the digest of the version that was installed when the user decided.
+    pub fn commit(
+        &self,
+        verified: Verified,
+        plugin: LockedPlugin,
+        old: Option<Digest>,
+    ) -> Result<(), PackageError> {
+        let _lock = self.lock()?;
+        let mut installed = self.installed()?;
+        let name = plugin.name.to_string();
+        if installed.get(&name).map(|one| one.content) != old {
+            return Err(PackageError::Changed { name });
+        }
+        // A list may have arrived in the meantime.
+        self.revocations()?
+            .check(plugin.content, plugin.signer, &[])?;
+        let directory = self.place(verified, &plugin)?;
+        sync_directory(directory.parent().unwrap_or(&directory))?;
+        installed.insert(plugin);
+        self.write_installed(&installed)
+    }
+
+    /// Moves the files to their place. A version that is there already is used if it is intact.
+    fn place(&self, verified: Verified, plugin: &LockedPlugin) -> Result<PathBuf, PackageError> {
+        let target = self.content_dir(plugin.content);
+        let parent = self.directory.join("content");
+        create_private_dir_all(&self.state, &parent)?;
+        let is_intact = (self.digest)(&self.file(plugin)).ok() == Some(plugin.content);
+        if is_intact && plugin.signer.is_none() {
+            return Ok(target);
+        }
+        let incoming = verified.into_files(&plugin.name, &target)?;
+        if is_intact {
+            // Only the signature may differ.
+            let bundle = bundle_path(&self.file(plugin));
+            let from = bundle_path(&incoming.path().join(format!("{}.wasm", plugin.name)));
+            fs::rename(&from, &bundle)
+                .map_err(|error| PackageError::io("write", &bundle, error))?;
+            return Ok(target);
+        }
+        let failed = |error| PackageError::io("write", &target, error);
+        match fs::remove_dir_all(&target) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        fs::rename(incoming.path(), &target).map_err(failed)?;
+        // It was renamed, so there is nothing to remove.
+        let _ = incoming.keep();
+        Ok(target)
+    }
+
+    /// Removes a plugin. Returns it.
+    pub fn remove(&self, name: &str) -> Result<Option<LockedPlugin>, PackageError> {
+        let _lock = self.lock()?;
+        let mut installed = self.installed()?;
+        let removed = installed.remove(name);
+        if removed.is_some() {
+            self.write_installed(&installed)?;
+        }
+        Ok(removed)
+    }
+
+    fn write_installed(&self, installed: &LockFile) -> Result<(), PackageError> {
+        installed.write(&self.directory.join("installed.toml"))?;
+        let plugins = installed.plugins().iter();
+        let used: Vec<String> = plugins.map(|one| one.content.hex()).collect();
+        remove_old_entries(&self.directory.join("content"), |name| {
+            used.iter().any(|used| used == name)
+        });
+        Ok(())
+    }
+}
+
+/// Removes directories that were last changed a day ago, except those to keep. Failures do not matter: the next change
+/// tries again.
+fn remove_old_entries(directory: &Path, keep: impl Fn(&str) -> bool) {
+    let limit = SystemTime::now() - KEPT;
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_old = entry
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .is_ok_and(|modified| modified < limit);
+        if is_old && !keep(&entry.file_name().to_string_lossy()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Replaces a file atomically. It is on disk when this returns.
+pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".toolhost-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(parent)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(parent)?.sync_all()
+}
+
+fn sync_directory(path: &Path) -> Result<(), PackageError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| PackageError::io("write", path, error))
+}
