@@ -16,7 +16,7 @@ use crate::job::{self, Job};
 use crate::shell;
 
 /// The kits, each with its package list in `tests/clients`.
-const KITS: [Kit; 8] = [
+const KITS: [Kit; 9] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -58,6 +58,12 @@ const KITS: [Kit; 8] = [
         list: "registry.txt",
         program: Some("usr/bin/docker-registry"),
         install: debian,
+    },
+    Kit {
+        name: "oras",
+        list: "oras.txt",
+        program: Some("bin/pip"),
+        install: python,
     },
     // About 380 MB, in a separate kit so that the others install without it.
     Kit {

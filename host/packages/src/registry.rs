@@ -61,7 +61,6 @@ impl Registry {
         let wasm = self
             .blob(reference, layer, "the component", MAX_PLUGIN)
             .await?;
-        let title = layer.title().unwrap_or(reference.name());
         let others = manifest.layers.len() - 1;
         let mut notes = Vec::new();
         if others > 0 {
@@ -77,7 +76,7 @@ impl Registry {
             bundles: self.signatures(reference, resolved).await?,
             wasm,
             manifest: None,
-            stem: stem_of(title),
+            stem: stem_of(reference.name()),
             resolved: Some(resolved),
             notes,
         })

@@ -45,11 +45,6 @@ impl Descriptor {
             annotations: None,
         }
     }
-
-    pub fn title(&self) -> Option<&str> {
-        let annotations = self.annotations.as_ref()?;
-        annotations.get(TITLE).map(String::as_str)
-    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
