@@ -10,6 +10,8 @@ use crate::commands::bench::{self, BenchArgs};
 use crate::commands::call::{self, CallArgs};
 use crate::commands::calls::CallsArgs;
 use crate::commands::config::ConfigCommand;
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::init::{self, InitArgs};
 use crate::commands::inspect::InspectArgs;
 use crate::commands::key::KeyCommand;
 use crate::commands::mcp::McpCommand;
@@ -79,6 +81,11 @@ pub enum Command {
     /// Serve one session to an agent program as JSON lines on standard input and output
     #[command(after_help = turns::HELP)]
     Turns(TurnsArgs),
+    /// Grant a project's directories and network hosts to tools, so that `host run` needs no flags there
+    #[command(after_help = init::HELP)]
+    Init(InitArgs),
+    /// Check what the host needs on this machine, and say how to provide what is missing
+    Doctor(DoctorArgs),
     /// List tools
     Tools(ToolsArgs),
     /// List plugins and what they are granted, and why others could not be loaded; change those of a running host

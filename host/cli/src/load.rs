@@ -151,6 +151,16 @@ pub async fn prepare(
     })
 }
 
+/// Loads the plugins for a list, without servers and without messages.
+pub async fn load_quietly(settings: &CliSettings) -> Result<toolhost::Host, CliError> {
+    let parts = HostParts {
+        compiler: compiler()?,
+        launcher: Some(Launcher::this_program(["process-launcher".into()])),
+        ..HostParts::new(settings.core.clone(), LoadPurpose::List)
+    };
+    Ok(parts.prepare(|_| {}).await?.load(|_| {}).await?)
+}
+
 impl StartingHost {
     pub fn kernel(&self) -> &Arc<Kernel> {
         self.prepared.kernel()

@@ -11,6 +11,7 @@ mod events_file;
 mod exit;
 mod host_args;
 mod input;
+mod installed_plugins;
 mod json;
 mod load;
 mod prompt;
@@ -114,6 +115,8 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
         Command::Batch(args) => runtime()?.block_on(commands::batch::batch(args)),
         Command::Turns(args) => runtime()?.block_on(commands::turns::turns(args)),
+        Command::Init(args) => commands::init::init(&args),
+        Command::Doctor(args) => runtime()?.block_on(commands::doctor::doctor(&args)),
         Command::Calls(args) => commands::calls::calls(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Audit { command } => runtime()?.block_on(commands::audit::audit(command)),

@@ -20,16 +20,18 @@ use toolhost_mcp_client::Discovery;
 use toolhost_packages::{PublicKey, TrustPolicy, TrustRule};
 
 use crate::config::{
-    self, AbTestTable, Bound, Config, PathEntry, PluginTable, PoolsTable, RetentionTable,
-    SignaturesTable, StoreTable, UseTools, Variable, expand_variables,
+    self, AbTestTable, Bound, Config, FileFormat, PathEntry, PluginTable, PoolsTable,
+    RetentionTable, SignaturesTable, StoreTable, UseTools, Variable, expand_variables,
 };
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
+use crate::installed_plugins;
 
 mod external_access;
 mod hooks;
 mod mcp;
 mod policy;
+mod project;
 mod servers;
 
 pub use mcp::McpSettings;
@@ -49,6 +51,8 @@ pub struct CliSettings {
     pub warnings: Vec<String>,
     pub verbose: bool,
     pub mcp: McpSettings,
+    /// The directory of the table `[project."DIR"]` that applies.
+    pub project: Option<PathBuf>,
     /// The command line, to read the configuration again.
     pub args: Box<HostArgs>,
 }
@@ -62,6 +66,8 @@ pub struct SettingsEnv<'a> {
     pub read: &'a dyn Fn(&Path) -> Result<String, String>,
     /// Whether a user can be prompted.
     pub interactive: bool,
+    /// The directory of the plugins that were installed with the program.
+    pub installed_plugins: Option<&'a Path>,
 }
 
 impl CliSettings {
@@ -77,21 +83,10 @@ impl CliSettings {
 
     fn load_for(args: &HostArgs, interactive: bool) -> Result<Self, CliError> {
         let directory = std::env::current_dir().or_exit(Exit::Internal)?;
-        let variable = |name: &str| std::env::var(name).ok();
-        let world = SettingsEnv {
-            directory: &directory,
-            variable: &variable,
-            read: &|file| config::read_trusted(file).map_err(|error| error.to_string()),
-            interactive,
-        };
-        let host_paths = HostPaths::from_env(variable);
-        if let Some(state) = &host_paths.state {
-            check_directory(state).or_exit(Exit::Config)?;
-        }
         let file = match &args.config {
             Some(file) => Some(directory.join(file)),
             // A file that cannot be accessed is an error later, because its deny rules must not be ignored.
-            None => host_paths
+            None => HostPaths::from_env(variable)
                 .config_file()
                 .filter(|file| file.try_exists().unwrap_or(true)),
         };
@@ -101,6 +96,34 @@ impl CliSettings {
             .transpose()
             .or_exit(Exit::Config)?
             .unwrap_or_default();
+        Self::resolve_here(args, config, file, interactive)
+    }
+
+    /// The settings if the user's configuration file had this text.
+    pub fn of_text(file: &Path, text: &str) -> Result<Self, CliError> {
+        let config = config::parse(file, FileFormat::Toml, text).or_exit(Exit::Config)?;
+        Self::resolve_here(&HostArgs::default(), config, Some(file.to_owned()), false)
+    }
+
+    fn resolve_here(
+        args: &HostArgs,
+        config: Config,
+        file: Option<PathBuf>,
+        interactive: bool,
+    ) -> Result<Self, CliError> {
+        let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+        let installed_plugins = installed_plugins::find();
+        let world = SettingsEnv {
+            directory: &directory,
+            variable: &variable,
+            read: &|file| config::read_trusted(file).map_err(|error| error.to_string()),
+            interactive,
+            installed_plugins: installed_plugins.as_deref(),
+        };
+        let host_paths = HostPaths::from_env(variable);
+        if let Some(state) = &host_paths.state {
+            check_directory(state).or_exit(Exit::Config)?;
+        }
         Self::resolve(args, config, file, host_paths, &world)
             .map_err(|message| CliError::new(Exit::Config, message))
     }
@@ -129,7 +152,7 @@ impl CliSettings {
         let mut core = plain_settings(args, &config);
         core.store = store_dir(args, &config.store, &host_paths, &file)?;
         core.project = world.directory.into();
-        add_paths(&mut core, args, &mut config, &file)?;
+        let project = add_paths(&mut core, args, &mut config, &file)?;
         add_tools(&mut core, args, &mut config);
         core.external_access = external_access::resolve(
             &args.external_access,
@@ -189,6 +212,7 @@ impl CliSettings {
             warnings: resolved.warnings,
             verbose: args.verbose,
             mcp,
+            project,
             args: Box::new(args.clone()),
         })
     }
@@ -229,6 +253,10 @@ impl FileContext<'_> {
     }
 }
 
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn unmapped_tools(args: &HostArgs) -> UnmappedTools {
     if args.profile_only {
         UnmappedTools::Hidden
@@ -257,24 +285,47 @@ fn plain_settings(args: &HostArgs, config: &Config) -> toolhost::Settings {
     }
 }
 
-fn add_paths(
-    core: &mut toolhost::Settings,
+fn plugins(
     args: &HostArgs,
-    config: &mut Config,
+    config: &Config,
+    of_project: Vec<PathBuf>,
     file: &FileContext<'_>,
-) -> Result<(), String> {
+) -> Result<Vec<PathBuf>, String> {
     let directory = file.world.directory;
     let typed = args
         .plugins
         .iter()
         .map(|path| Ok(absolute(directory, path)));
     let written = config.plugins.iter().map(|path| file.path(path));
-    core.plugins = typed.chain(written).collect::<Result<_, String>>()?;
+    let all = typed.chain(of_project.into_iter().map(Ok)).chain(written);
+    let mut plugins: Vec<PathBuf> = all.collect::<Result<_, String>>()?;
+    let installed = file.world.installed_plugins;
+    if config.installed_plugins == Some(true) && installed.is_none() {
+        let message = "`installed_plugins`: no plugins were installed with this program";
+        return Err(file.locate(message.to_owned()));
+    }
+    if config.installed_plugins.unwrap_or(plugins.is_empty()) {
+        plugins.extend(installed.map(Path::to_owned));
+    }
+    Ok(plugins)
+}
+
+/// Adds plugins, paths and variables, and returns the directory of the project whose table applies.
+fn add_paths(
+    core: &mut toolhost::Settings,
+    args: &HostArgs,
+    config: &mut Config,
+    file: &FileContext<'_>,
+) -> Result<Option<PathBuf>, String> {
+    let project = project::select(config, file)?;
+    core.plugins = plugins(args, config, project.plugins, file)?;
+    let directory = file.world.directory;
     let typed = args.allow_path.iter().cloned();
     let typed = typed
         .map(|entry| (absolute(directory, Path::new(&entry.path)), entry))
         .collect();
     let written = file.entries(config.allowed_paths.take().unwrap_or_default())?;
+    let written = merge_paths(project.paths, written);
     let excludes = Excludes {
         defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
         patterns: [&config.exclude_paths, &args.exclude_path]
@@ -284,7 +335,7 @@ fn add_paths(
     core.paths = assign_guest_paths(merge_paths(typed, written), &excludes);
     core.per_plugin = per_plugin(std::mem::take(&mut config.plugin), file, &excludes)?;
     core.env = variable_names(args.allow_env.iter().chain(&config.env));
-    Ok(())
+    Ok(project.directory)
 }
 
 fn add_tools(core: &mut toolhost::Settings, args: &HostArgs, config: &mut Config) {

@@ -81,4 +81,5 @@ pub use self::{
     scope::{Root, Scope},
     stage::{Stage, StageError, StageLimits, StagedChange},
     stat::{EntryKind, FileId, Stat},
+    sys::missing_kernel_support,
 };

@@ -38,6 +38,15 @@ pub(crate) fn open_beneath<P: Arg + Copy>(
     }
 }
 
+/// Returns why this kernel cannot open paths safely, if so. A container can also refuse the system call.
+pub fn missing_kernel_support() -> Option<String> {
+    let root = rustix::fs::CWD;
+    let opened = open_beneath(root, ".", NAME_ONLY, Mode::empty(), BENEATH);
+    opened
+        .err()
+        .map(|error| format!("the system call openat2 failed: {error}"))
+}
+
 /// Maps the error of an open: `EXDEV` means "would leave the grant"; `ENXIO` and `ENODEV` mean a socket, a FIFO
 /// without a reader, or a device.
 pub(crate) fn open_error(errno: Errno) -> PathError {

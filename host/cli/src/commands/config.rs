@@ -83,6 +83,10 @@ fn summary(settings: &CliSettings) -> String {
     let core = &settings.core;
     let mut lines = Summary::default();
     lines.add("file", core.config_file.iter().map(|file| file.display()));
+    lines.add(
+        "project",
+        settings.project.iter().map(|directory| directory.display()),
+    );
     lines.add("plugins", core.plugins.iter().map(|path| path.display()));
     lines.add("directories", format_paths(&core.paths));
     lines.add("env", &core.env);

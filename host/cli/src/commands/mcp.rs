@@ -19,7 +19,7 @@ use crate::terminal::prompter::confirm;
 use crate::terminal::{note, print};
 
 mod approve;
-mod edit;
+pub mod edit;
 mod server_state;
 
 use edit::ConfigText;

@@ -9,6 +9,8 @@ pub mod call;
 pub mod calls;
 pub mod completions;
 pub mod config;
+pub mod doctor;
+pub mod init;
 pub mod inspect;
 pub mod key;
 pub mod mcp;

@@ -19,8 +19,8 @@ use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
     AbTestTable, CacheTable, HookTable, McpTable, PathEntry, PermissionTable, PluginTable,
-    PolicyTable, PoolsTable, RetentionTable, SignaturesTable, StoreTable, UseTools, Variable,
-    key_case,
+    PolicyTable, PoolsTable, ProjectTable, RetentionTable, SignaturesTable, StoreTable, UseTools,
+    Variable, key_case,
 };
 
 /// After [`Config::merge_spellings`], a setting with several spellings is in the first of them.
@@ -29,6 +29,11 @@ use super::{
 pub struct Config {
     /// Directories of plugins, or plugin files.
     pub plugins: Vec<String>,
+    /// Whether the plugins that were installed with the program are loaded too; `None`: if no others are named.
+    pub installed_plugins: Option<bool>,
+    /// By the absolute path of the directory.
+    #[serde(deserialize_with = "values::unique_map")]
+    pub project: BTreeMap<String, ProjectTable>,
     pub allowed_paths: Option<Vec<PathEntry>>,
     /// `.gitignore` patterns of files to hide in all directories.
     pub exclude_paths: Vec<String>,

@@ -19,6 +19,7 @@ mod mcp;
 mod other_systems;
 mod policy;
 mod positions;
+mod project;
 mod read;
 mod rule_text;
 mod tools;
@@ -32,9 +33,8 @@ pub use hook::{HookTable, HookTarget, OnFailure};
 pub use mcp::McpTable;
 pub use other_systems::{McpServer, Secret, WebSearch};
 pub use policy::{ImportKind, PermissionTable, PolicyTable};
-#[cfg(test)]
-pub use read::parse;
-pub use read::{FileFormat, parse_value, read, read_trusted};
+pub use project::ProjectTable;
+pub use read::{FileFormat, parse, parse_value, read, read_trusted};
 pub use rule_text::RuleText;
 pub use values::{Bound, PathEntry, UseTools, Variable};
 

@@ -308,6 +308,7 @@ mod tests {
             variable: &variable,
             read: &|_| Err("there is no file".to_owned()),
             interactive: false,
+            installed_plugins: None,
         };
         let secrets = [SecretSettings {
             name: "tracker".to_owned(),

@@ -507,3 +507,66 @@ fn pool_sizes_are_configurable() {
         (9, 2, 2)
     );
 }
+
+#[test]
+fn the_table_of_the_nearest_project_applies() {
+    let toml = "plugins = [\"general\"]\nallowed_paths = [\"/srv\", \"/cwd/src:rw\"]\nallowed_hosts = [\"a.org\"]\n\
+                policy.mode = \"readonly\"\n\
+                [project.\"/\"]\nmode = \"plan\"\nallowed_paths = [\"far\"]\n\
+                [project.\"/cwd/\"]\nplugins = [\"own\"]\nallowed_paths = [\".:rw\", \"src\", \"~/x\"]\n\
+                allowed_hosts = [\"b.org\"]\nmode = \"accept_edits\"\n\
+                [project.\"/cwd2\"]\nmode = \"yolo\"\n[project.\"/cwd/below\"]\nmode = \"yolo\"\n";
+    let settings = settings(&[], toml).unwrap();
+    assert_eq!(settings.project.as_deref(), Some(Path::new("/cwd")));
+    assert_eq!(
+        settings.core.plugins,
+        [Path::new("/cwd/own"), Path::new("/etc/general")]
+    );
+    assert_eq!(
+        paths(&settings.core.paths),
+        [
+            ("/cwd", "/workspace", ReadWrite),
+            ("/cwd/src", "/workspace/src", ReadOnly),
+            ("/home/me/x", "/extra/1", ReadOnly),
+            ("/srv", "/extra/2", ReadOnly),
+        ]
+    );
+    assert_eq!(settings.core.external_access.hosts, ["a.org", "b.org"]);
+    assert_eq!(settings.core.policy.mode().as_str(), "accept_edits");
+}
+
+#[test]
+fn the_command_line_overrides_the_table_of_a_project() {
+    let toml = "[project.\"/cwd\"]\nallowed_paths = [\".:rw\"]\nmode = \"yolo\"\n";
+    let settings = settings(&["--allow-path", ".", "--mode", "plan"], toml).unwrap();
+    assert_eq!(
+        paths(&settings.core.paths),
+        [("/cwd", "/workspace", ReadOnly)]
+    );
+    assert_eq!(settings.core.policy.mode().as_str(), "plan");
+}
+
+#[test]
+fn a_project_needs_an_absolute_path() {
+    let error = settings(&[], "[project.src]\nmode = \"plan\"\n").unwrap_err();
+    assert_eq!(error, "/etc/t.toml: project `src`: use an absolute path");
+}
+
+#[test]
+fn installed_plugins_are_used_if_no_others_are_named() {
+    let installed = Path::new("/installed");
+    for (arguments, toml, expected) in [
+        (&[][..], "", &[installed][..]),
+        (&[], "installed_plugins = false", &[]),
+        (&["--plugins", "p"], "", &[Path::new("/cwd/p")]),
+        (&[], "plugins = [\"q\"]", &[Path::new("/etc/q")]),
+        (
+            &["--plugins", "p"],
+            "installed_plugins = true",
+            &[Path::new("/cwd/p"), installed],
+        ),
+    ] {
+        let settings = settings(arguments, toml).unwrap();
+        assert_eq!(settings.core.plugins, expected, "{arguments:?} {toml}");
+    }
+}

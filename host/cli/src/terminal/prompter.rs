@@ -117,6 +117,22 @@ pub fn confirm(question: &str) -> Option<bool> {
     Some(confirm_with(&mut Tty::default(), question))
 }
 
+/// Asks for a line. Returns `None` if there is no terminal to prompt at, and `Some(None)` if the user ends the input.
+pub fn ask_line(question: &str) -> Option<Option<String>> {
+    if !Tty::is_available() {
+        return None;
+    }
+    let _asking = SCREEN.begin_question();
+    let mut keys = Tty::default();
+    loop {
+        match read_answer(&mut keys, &AlwaysPending, |_| format!("{question} ")) {
+            Some(LineEvent::Line(line)) => return Some(Some(line)),
+            Some(LineEvent::Disturbed) => {}
+            None => return Some(None),
+        }
+    }
+}
+
 fn confirm_with(keys: &mut impl TerminalIo, question: &str) -> bool {
     if keys.discard_input(READING_TIME).is_none() {
         return false;

@@ -21,6 +21,10 @@ pub struct ConfigText {
 }
 
 impl ConfigText {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The file with another text.
     pub fn with_text(&self, text: String) -> Self {
         Self {
