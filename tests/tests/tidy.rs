@@ -112,6 +112,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent-loop", &["toolhost"]),
     ("port-gemini", &["toolhost-sdk"]),
     ("port-sema", &["toolhost-sdk"]),
+    ("toolhost-dist", &[]),
     ("xtask", &[]),
 ];
 

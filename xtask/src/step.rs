@@ -26,6 +26,8 @@ pub enum Step {
     Clients,
     /// The program that the suite tests.
     Conformance,
+    /// The packages in which the host is installed.
+    Dist,
     Run,
     /// Builds the tests while the steps in the background continue.
     TestBuild,
@@ -65,6 +67,7 @@ impl Step {
             Self::Warm => "compiling plugins into the cache of the tests".into(),
             Self::Clients => "looking for MCP clients and the conformance suite".into(),
             Self::Conformance => "running the conformance suite".into(),
+            Self::Dist => "building packages".into(),
             Self::Run => "starting the host".into(),
             Self::TestBuild => "building the tests".into(),
             Self::Test => "testing".into(),
@@ -125,6 +128,7 @@ impl Step {
                     ])
                     .env("TOOLHOST_CONFORMANCE_REQUIRED", "1"),
             ),
+            Self::Dist => build_packages(job),
             Self::Run => start_host(job),
             Self::TestBuild => build_tests(job),
             Self::Test => {
@@ -168,11 +172,33 @@ fn build_host(job: &Job) -> Result<()> {
     match job.profile {
         // The whole workspace as in `cargo test`, so that cargo selects the same features of shared dependencies and
         // compiles them once (see tests/Cargo.toml).
-        Profile::Dev => cargo.args(["--workspace", "--bins"]),
+        Profile::Dev => cargo.args(["--workspace", "--exclude", "toolhost-dist", "--bins"]),
         // The features that the product needs, and no others.
         Profile::Release => cargo.args(["--package", "toolhost-cli", "--bin", "host", "--release"]),
     };
     shell::run(&mut cargo)
+}
+
+/// Packages the host of the job's profile. A debug build writes the man pages and the completion scripts, and the program
+/// that users get does not contain the generator.
+fn build_packages(job: &Job) -> Result<()> {
+    let debug = job.target.join("debug");
+    shell::run(
+        job.cargo("build")
+            .args(["--workspace", "--bin", "host", "--bin", "dist"]),
+    )?;
+    let level = match job.profile {
+        Profile::Dev => "fast",
+        Profile::Release => "best",
+    };
+    shell::run(
+        Command::new(debug.join("dist"))
+            .arg(&job.root)
+            .arg(job.host())
+            .arg(debug.join("host"))
+            .arg(job.target.join("dist"))
+            .arg(level),
+    )
 }
 
 /// Becomes the host rather than starting it, so that the terminal and its signals are the host's own.

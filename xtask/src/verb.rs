@@ -79,6 +79,19 @@ const VERBS: &[Verb] = &[
         steps: BUILD,
     },
     Verb {
+        name: "dist",
+        about: "build the packages in which the host is installed",
+        profile: Profile::Release,
+        takes: Takes::Debug,
+        steps: &[
+            Step::Target,
+            Step::Host,
+            Step::Plugins,
+            Step::Pack,
+            Step::Dist,
+        ],
+    },
+    Verb {
         name: "guests",
         about: "build the misbehaving guests that the tests load",
         profile: Profile::Dev,

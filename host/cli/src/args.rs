@@ -130,6 +130,13 @@ pub enum Command {
     /// Confine this process and execute a program for a tool (started by the host)
     #[command(hide = true)]
     ProcessLauncher { role: Vec<std::ffi::OsString> },
+    /// Write the man pages and completion scripts of packages (started by `cargo xtask dist`)
+    #[cfg(debug_assertions)]
+    #[command(hide = true)]
+    PackageFiles {
+        name: String,
+        directory: std::path::PathBuf,
+    },
     /// Measure calls of a tool on this machine
     #[command(after_help = bench::HELP)]
     Bench(BenchArgs),

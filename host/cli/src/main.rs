@@ -148,6 +148,10 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Completions { shell } => {
             commands::completions::completions(shell, &mut Cli::command())
         }
+        #[cfg(debug_assertions)]
+        Command::PackageFiles { name, directory } => {
+            commands::package_files::package_files(name, &directory, Cli::command())
+        }
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),

@@ -16,6 +16,8 @@ pub mod key;
 pub mod mcp;
 pub mod pack;
 pub mod packages;
+#[cfg(debug_assertions)]
+pub mod package_files;
 pub mod plugins;
 pub mod policy;
 pub mod prune;
