@@ -7,7 +7,7 @@
 )]
 
 wit_bindgen::generate!({
-    path: "../../wit/v0.1",
+    path: "wit",
     world: "plugin-with-services",
     generate_all,
     pub_export_macro: true,
@@ -17,7 +17,7 @@ wit_bindgen::generate!({
 /// A separate world, so that a component exports hooks, tools or both.
 pub mod hook {
     wit_bindgen::generate!({
-        path: "../../wit/v0.1",
+        path: "wit",
         world: "hook",
         with: {
             "toolhost:plugin/types@0.1.0": crate::bindings::toolhost::plugin::types,
@@ -31,7 +31,7 @@ pub mod hook {
 /// A separate world, so that only components with such functions export them.
 pub mod preview {
     wit_bindgen::generate!({
-        path: "../../wit/v0.1",
+        path: "wit",
         world: "previewer",
         with: {
             "toolhost:plugin/types@0.1.0": crate::bindings::toolhost::plugin::types,

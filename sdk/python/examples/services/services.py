@@ -1,7 +1,7 @@
 """Tools that use all host services, and hooks that guard one of them."""
 
 import toolhost
-import toolhost_services as services
+from toolhost import services
 from postcard import postcard_py
 
 

@@ -1,5 +1,5 @@
 """SDK for Python plugins: a decorator, `export`, `export_previews`, `export_hooks`, and errors with kinds for the host.
-toolhost_services.py has the host services.
+`toolhost.services` has the host services.
 
 It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches calls
 by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would end the
@@ -9,6 +9,8 @@ instance and lose its text.
 import inspect
 import json
 import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 # `componentize-py` generates this package from the WIT; `componentize-py bindings` writes it for editors and tests.
 from componentize_py_types import Err
@@ -18,9 +20,11 @@ from wit_world.imports import host, types
 class ToolError(Exception):
     """A failed call. Raise one of the six subclasses below; any other exception becomes `Failed`."""
 
-    variant = types.ToolError_Failed
+    variant: Any = types.ToolError_Failed
+    #: The record `failure` of the WIT.
+    failure: types.Failure
 
-    def __init__(self, message, **more):
+    def __init__(self, message: str, **more: Any) -> None:
         super().__init__(message)
         self.failure = failure(message, **more)
 
@@ -59,7 +63,7 @@ class Failed(ToolError):
     """Anything else."""
 
 
-def error_of(record):
+def error_of(record: Any) -> ToolError:
     """The exception for a record of the WIT: a `tool-error`, or a `failure`, whose code selects the class."""
     for kind in ToolError.__subclasses__():
         if isinstance(record, kind.variant):
@@ -83,7 +87,7 @@ _DENIED = {
 }
 
 
-def _kind_of(code):
+def _kind_of(code: str) -> type[ToolError]:
     """The class of an error of a host service, which has only a code. The table is the same in all SDKs:
     docs/errors.md."""
     if code in _DENIED:
@@ -100,32 +104,32 @@ def _kind_of(code):
 class Context:
     """The context of a running call; the first argument of every tool."""
 
-    def __init__(self, request):
-        self.call_id = request.call_id
+    def __init__(self, request: Any) -> None:
+        self.call_id: str = request.call_id
         #: The record `context` of the WIT: agent_id, session_id, mode, roots …
         self.caller = request.context
 
-    def log(self, message, level="info"):
+    def log(self, message: str, level: str = "info") -> None:
         host.log(_text(level), _text(message))
 
-    def progress(self, message=None, done=None, total=None):
+    def progress(self, message: str | None = None, done: float | None = None, total: float | None = None) -> None:
         done, total = (None if value is None else float(value) for value in (done, total))
         host.progress(host.ProgressUpdate(_optional(message), done, total))
 
-    def output(self, data, stream="stdout"):
+    def output(self, data: str | bytes, stream: str = "stdout") -> None:
         """Streams output while the call runs."""
         host.output(_text(stream), _text(data).encode() if isinstance(data, str) else bytes(data))
 
-    def emit(self, event, data):
+    def emit(self, event: str, data: Any) -> None:
         host.emit(_text(event), _json(data))
 
-    def cancelled(self):
+    def cancelled(self) -> bool:
         return host.cancelled()
 
-    def remaining_ms(self):
+    def remaining_ms(self) -> int:
         return host.remaining_ms()
 
-    def check(self):
+    def check(self) -> None:
         """Raises `Interrupted` if the call should stop. Call it in every long loop."""
         if self.cancelled():
             raise Interrupted("the call was cancelled", code="cancelled")
@@ -133,11 +137,24 @@ class Context:
             raise Interrupted("the call ran out of time", code="timeout")
 
 
+#: A function that `tool` makes a tool; its own type is kept.
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 #: The functions of the interface `preview`, which the words of the same names in `tool` set.
 PREVIEWS = ("validate", "describe_call", "locations", "confirm", "render_permission", "render_result")
 
 
-def tool(*, input, optional=(), name=None, output=None, requires=(), examples=(), hooks=(), **rest):
+def tool(
+    *,
+    input: Mapping[str, Any],
+    optional: Iterable[str] = (),
+    name: str | None = None,
+    output: Mapping[str, Any] | None = None,
+    requires: Iterable[str] = (),
+    examples: Iterable[tuple[str, Mapping[str, Any]]] = (),
+    hooks: Iterable[str] = (),
+    **rest: Any,
+) -> Callable[[Function], Function]:
     """Makes a function `f(cx, **input)` a tool. Its name and docstring are shown to models.
 
     `input` maps each parameter to its JSON Schema. A parameter is required unless its schema has a `default` or
@@ -147,7 +164,7 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
     `open_world`, `interactive`) or of `descriptor` in the WIT, with `_` for `-`.
     """
 
-    def decorate(function):
+    def decorate(function: Any) -> Any:
         hints = {hint: rest.pop(hint, None) for hint in types.Annotations.__annotations__}
         function.previews = {word: rest.pop(word) for word in PREVIEWS if word in rest}
         schema = {
@@ -185,7 +202,7 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
     return decorate
 
 
-def export(*functions):
+def export(*functions: Callable[..., Any]) -> type:
     """The class required by the world. Write `Tool = toolhost.export(…)` at the end of the plugin's module."""
     tools = {function.descriptor.name: function for function in functions}
 
@@ -205,7 +222,7 @@ def export(*functions):
     return Tool
 
 
-def export_previews(*functions):
+def export_previews(*functions: Callable[..., Any]) -> type:
     """The class required by the interface `preview` of the world `plugin-with-preview`. Write
     `Preview = toolhost.export_previews(…)` after `Tool`, with the tools that have functions of `PREVIEWS`.
 
@@ -257,16 +274,20 @@ def export_previews(*functions):
 class HookCall(Context):
     """A call before or after it runs; the first argument of every hook."""
 
-    def __init__(self, request):
+    def __init__(self, request: Any) -> None:
         super().__init__(request)
         #: Canonical name of the tool.
-        self.tool = request.tool
-        self.input = json.loads(request.input)
+        self.tool: str = request.tool
+        self.input: dict[str, Any] = json.loads(request.input)
         #: Facts about the tool: `aliases`, `version`, `kind` and `effect`.
-        self.facts = json.loads(request.context.extra or "{}")
+        self.facts: dict[str, Any] = json.loads(request.context.extra or "{}")
 
 
-def export_hooks(*, before=None, after=None):
+def export_hooks(
+    *,
+    before: "Callable[[HookCall], _Before | None] | None" = None,
+    after: "Callable[[HookCall, types.Outcome], _Update | types.Outcome | None] | None" = None,
+) -> type:
     """The class required by the interface `hooks` of the world `plugin-with-hooks`. Write
     `Hooks = toolhost.export_hooks(…)` after `Tool`, and name the functions in `hooks=` of the tools that they guard.
 
@@ -298,41 +319,48 @@ def export_hooks(*, before=None, after=None):
     return Hooks
 
 
-class _Before(dict):
+class _Before(dict[str, Any]):
     """The result of `ask`, `deny`, `change_input` or `answer`."""
 
 
-class _Update(dict):
+class _Update(dict[str, Any]):
     """The result of `update`."""
 
 
-def _unexpected(name, value, functions):
+def _unexpected(name: str, value: Any, functions: str) -> TypeError:
     return TypeError(f"{name} returned {value!r}; it must return a result of {functions}, or None")
 
 
-def ask(reason, *, input=None, meta=None):
+def ask(reason: str, *, input: Any = None, meta: Any = None) -> _Before:
     """The user must approve the call. `meta` is an object for the question, such as {"risk": "high"}; `input` replaces
     the input of the call."""
     input, meta = _optional_json(input), _optional_json(meta)
     return _Before(decision="ask", reason=_text(reason), updated_input=input, meta=meta)
 
 
-def deny(reason, *, outcome=None):
+def deny(reason: str, *, outcome: types.Outcome | None = None) -> _Before:
     """The call is not made. `outcome` is what the model gets instead of the host's error."""
     return _Before(decision="deny", reason=_text(reason), outcome=outcome)
 
 
-def change_input(input):
+def change_input(input: Mapping[str, Any]) -> _Before:
     """The call proceeds with this input, which is validated and authorized like the first one."""
     return _Before(updated_input=_json(input))
 
 
-def answer(outcome):
+def answer(outcome: types.Outcome) -> _Before:
     """The call is not made; `outcome` is its result. Only for hooks that the operator configured."""
     return _Before(decision="result", outcome=outcome)
 
 
-def update(*, text=None, llm=None, summary=None, structured=None, meta=None):
+def update(
+    *,
+    text: str | None = None,
+    llm: Iterable[types.Part] | None = None,
+    summary: str | None = None,
+    structured: Any = None,
+    meta: Mapping[str, Any] | None = None,
+) -> _Update:
     """Changes members of an outcome. `text` and the parts `llm` replace the content for the model; `meta` is merged."""
     return _Update(
         summary=_optional(summary),
@@ -342,7 +370,7 @@ def update(*, text=None, llm=None, summary=None, structured=None, meta=None):
     )
 
 
-def reads(path, line=None):
+def reads(path: str, line: int | None = None) -> tuple[str, str, int | None]:
     """A path that a call reads, for `locations`; as the input would name it, relative to /workspace.
 
     `line` is the line that the call concerns, from 1.
@@ -350,14 +378,23 @@ def reads(path, line=None):
     return path, "read", line
 
 
-def writes(path, line=None):
+def writes(path: str, line: int | None = None) -> tuple[str, str, int | None]:
     """A path that a call changes, for `locations`."""
     return path, "write", line
 
 
 def outcome(
-    text=None, *, structured=None, summary=None, llm=(), display=None, error=None, truncated=None, tail=None, meta=None
-):
+    text: str | None = None,
+    *,
+    structured: Any = None,
+    summary: str | None = None,
+    llm: Iterable[types.Part] = (),
+    display: types.Display | None = None,
+    error: types.Failure | None = None,
+    truncated: Any = None,
+    tail: Any = None,
+    meta: Mapping[str, Any] | None = None,
+) -> types.Outcome:
     """The record `outcome` of the WIT. `text` is the first part for the model, which otherwise sees `structured`."""
     return types.Outcome(
         summary=_optional(summary),
@@ -371,12 +408,20 @@ def outcome(
     )
 
 
-def part(kind, *, text=None, data=None, media_type=None, uri=None, name=None):
+def part(
+    kind: str,
+    *,
+    text: str | None = None,
+    data: bytes | None = None,
+    media_type: str | None = None,
+    uri: str | None = None,
+    name: str | None = None,
+) -> types.Part:
     """A content part for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`."""
     return types.Part(kind, _optional(text), data, _optional(media_type), _optional(uri), _optional(name))
 
 
-def display(kind, *, text=None, diff=None, data=None):
+def display(kind: str, *, text: str | None = None, diff: Any = None, data: Any = None) -> types.Display:
     """What the user sees: `none`, `text`, `markdown`, `ansi`, `code`, `diff`, `table`, `file`, `image`, `todo-list` …
 
     `data` of a table is {"columns": ["name"], "rows": [["a"]]}; types.wit has the other kinds.
@@ -384,7 +429,15 @@ def display(kind, *, text=None, diff=None, data=None):
     return types.Display(kind, _optional(text), diff, _optional_json(data))
 
 
-def failure(message, *, code=None, recommendations=(), retryable=False, cause=None, details=None):
+def failure(
+    message: str,
+    *,
+    code: str | None = None,
+    recommendations: Iterable[str] = (),
+    retryable: bool = False,
+    cause: str | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> types.Failure:
     """Describes a failure; `outcome(error=…)` marks a completed call with an error result.
 
     `details` is a dictionary for programs, which models do not get.
@@ -394,15 +447,15 @@ def failure(message, *, code=None, recommendations=(), retryable=False, cause=No
     return types.Failure(_optional(code), _text(message), recommendations, retryable, _optional(cause), details)
 
 
-def _parts(text, llm):
+def _parts(text: str | None, llm: Iterable[types.Part]) -> list[types.Part]:
     return [*([] if text is None else [part("text", text=text)]), *llm]
 
 
-def _arguments(function, request):
+def _arguments(function: Any, request: Any) -> dict[str, Any]:
     return {**function.defaults, **json.loads(request.input)}
 
 
-def _outcome_of(value):
+def _outcome_of(value: Any) -> types.Outcome:
     if isinstance(value, types.Outcome):
         return value
     if value is None or isinstance(value, str):
@@ -410,7 +463,7 @@ def _outcome_of(value):
     return outcome(structured=value)
 
 
-def _tool_error(error):
+def _tool_error(error: BaseException) -> Any:
     if isinstance(error, ToolError):
         return error.variant(error.failure)
     kind, code = Failed, "internal_error"
@@ -428,18 +481,18 @@ def _tool_error(error):
     return kind.variant(failure(message, code=code, cause="".join(traceback.format_tb(error.__traceback__)[-3:])))
 
 
-def _json(value):
+def _json(value: Any) -> str:
     return _text(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def _optional_json(value):
+def _optional_json(value: Any) -> str | None:
     return None if value is None else _json(value)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     # The component boundary requires UTF-8. Python strings may contain lone surrogates (non-UTF-8 file names).
     return str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _optional(value):
+def _optional(value: Any) -> str | None:
     return None if value is None else _text(value)
