@@ -1,4 +1,5 @@
-//! Changes of a running host: plugins that are added, replaced, removed and watched, and servers of the configuration.
+//! Changes of a running host: plugins that are added, replaced, removed and watched, the project of `host dev`, and servers
+//! of the configuration.
 //! Clients are notified, running calls are completed, and a version that cannot be loaded leaves the old one in use.
 
 use std::fs;
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e::test_env::{TestEnv, poll_until};
-use e2e::{CommandResult, Guest, root};
+use e2e::{CommandResult, Guest, root, target};
 use serde_json::{Value, json};
 
 /// Longer than any answer takes, even on a busy machine.
@@ -37,7 +38,11 @@ impl Server {
 
     fn start_in(env: TestEnv, flags: &[&str]) -> Self {
         let mut command = env.command(&["run", "--plugins", "plugins", "--config", "host.toml"]);
-        command.args(flags);
+        command.args(flags).stderr(Stdio::null());
+        Self::start_command(env, command)
+    }
+
+    fn start_command(env: TestEnv, command: Command) -> Self {
         let mut child = spawn(command);
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, messages) = channel();
@@ -133,7 +138,6 @@ fn spawn(mut command: Command) -> Child {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .expect("host starts")
 }
@@ -483,4 +487,52 @@ fn r_075_servers_of_the_configuration_are_added_updated_and_removed_while_the_ho
     assert!(!server.has_tool("mcp__own__grep"));
     let idle = server.env.run(&["mcp", "refresh"]);
     assert_eq!(idle.stdout.trim(), "nothing changed", "{}", idle.stderr);
+}
+
+#[test]
+fn host_dev_builds_and_loads_a_project_on_save() {
+    let env = TestEnv::new("");
+    let project = env.path("project");
+    fs::create_dir_all(project.join("src")).unwrap();
+    // Building is copying; a source that is no component fails in the host, and a missing one in the build.
+    let build = "command = [\"cp\", \"src/source.wasm\", \"built.wasm\"]\ncomponent = \"built.wasm\"\nsources = [\"src\"]\n";
+    fs::write(project.join("toolhost-build.toml"), build).unwrap();
+    let manifest = "name = \"project\"\nversion = \"0.1.0\"\ndescription = \"A project\"\n";
+    fs::write(project.join("plugin.toml"), manifest).unwrap();
+    let guest = |name: &str| fs::read(target().join(format!("guests/{name}.wasm"))).unwrap();
+    let source = project.join("src/source.wasm");
+    let save = |content: &[u8]| {
+        fs::write(source.with_extension("new"), content).unwrap();
+        fs::rename(source.with_extension("new"), &source).unwrap();
+    };
+    save(&guest("counter"));
+    let log = env.path("stderr.txt");
+    let mut command = env.command(&["dev", "project", "--config", "host.toml"]);
+    command.stderr(fs::File::create(&log).unwrap());
+    let mut server = Server::start_command(env, command);
+    let logged = |text: &str| {
+        poll_until(|| {
+            fs::read_to_string(&log)
+                .unwrap()
+                .contains(text)
+                .then_some(())
+        })
+    };
+    assert!(server.has_tool("counter"));
+
+    let start = Instant::now();
+    save(&guest("big_output"));
+    server.wait_for_list_changed();
+    println!("saved to loaded: {} ms", start.elapsed().as_millis());
+    assert!(server.has_tool("big_output") && !server.has_tool("counter"));
+
+    save(b"no component");
+    logged("is not a WebAssembly component");
+    assert!(server.has_tool("big_output"));
+    fs::remove_file(&source).unwrap();
+    logged("the build failed (exit status: 1); the last version keeps serving");
+    assert!(server.has_tool("big_output"));
+    save(&guest("counter"));
+    server.wait_for_list_changed();
+    assert!(server.has_tool("counter"));
 }

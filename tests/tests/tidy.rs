@@ -27,6 +27,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["toolhost-contract", "toolhost-hostfiles", "toolhost-net"],
     ),
     (
+        "toolhost-authoring",
+        &["toolhost-contract", "toolhost-hostfiles"],
+    ),
+    (
         "toolhost-runtime",
         &[
             "toolhost-contract",
@@ -79,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "toolhost-cli",
         &[
             "toolhost",
+            "toolhost-authoring",
             "toolhost-contract",
             "toolhost-formats",
             "toolhost-hostfiles",

@@ -9,12 +9,15 @@ use crate::commands::batch::{self, BatchArgs};
 use crate::commands::bench::{self, BenchArgs};
 use crate::commands::call::{self, CallArgs};
 use crate::commands::calls::CallsArgs;
+use crate::commands::check::{self, CheckArgs};
 use crate::commands::config::ConfigCommand;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::init::{self, InitArgs};
+use crate::commands::dev::{self, DevArgs};
 use crate::commands::inspect::InspectArgs;
 use crate::commands::key::KeyCommand;
 use crate::commands::mcp::McpCommand;
+use crate::commands::new::NewArgs;
 use crate::commands::pack::PackArgs;
 use crate::commands::packages;
 use crate::commands::plugins::PluginsArgs;
@@ -23,6 +26,7 @@ use crate::commands::prune::PruneArgs;
 use crate::commands::run::{self, RunArgs};
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::sign::{SignArgs, VerifyArgs};
+use crate::commands::test::{self, TestArgs};
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
@@ -92,6 +96,17 @@ pub enum Command {
     Plugins(Box<PluginsArgs>),
     /// Show the manifest, imports and tools of a plugin file without granting it anything
     Inspect(InspectArgs),
+    /// Create the project of a plugin
+    New(NewArgs),
+    /// Serve the plugin of a project, and build and load it again when a source changes
+    #[command(after_help = dev::HELP)]
+    Dev(Box<DevArgs>),
+    /// Run the examples of a plugin in the sandbox and compare their results
+    #[command(after_help = test::HELP)]
+    Test(TestArgs),
+    /// Review a plugin: descriptions, schemas, needs, size and examples
+    #[command(after_help = check::HELP)]
+    Check(CheckArgs),
     /// Embed a manifest in a component
     Pack(PackArgs),
     /// Install a plugin from a registry, a URL or a file, after showing what it is and needs

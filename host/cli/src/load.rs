@@ -237,7 +237,7 @@ impl From<Error> for CliError {
 }
 
 /// The compiler runs in a separate process, which can be killed and whose memory is isolated from the host.
-fn compiler() -> Result<Compiler, CliError> {
+pub fn compiler() -> Result<Compiler, CliError> {
     Ok(Compiler::Child {
         program: std::env::current_exe().or_exit(Exit::Internal)?,
         args: vec!["compile-worker".into()],

@@ -4,6 +4,7 @@
 //! module of a command in `commands/`.
 
 mod args;
+mod authoring;
 mod commands;
 mod config;
 mod control;
@@ -143,6 +144,15 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Sync(args) => runtime()?.block_on(commands::packages::sync(args)),
         Command::Publish(args) => runtime()?.block_on(commands::packages::publish(args)),
         Command::Revoke(args) => runtime()?.block_on(commands::packages::revoke(args)),
+        Command::New(args) => commands::new::new(args),
+        Command::Dev(args) => {
+            let runtime = runtime()?;
+            let exit = commands::dev::dev(&runtime, *args);
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+            exit
+        }
+        Command::Test(args) => runtime()?.block_on(commands::test::test(args)),
+        Command::Check(args) => runtime()?.block_on(commands::check::check(args)),
         Command::Pack(args) => runtime()?.block_on(commands::pack::pack(&args)),
         Command::Bench(args) => runtime()?.block_on(commands::bench::bench(args)),
         Command::Completions { shell } => {

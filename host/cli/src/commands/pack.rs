@@ -6,25 +6,27 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use toolhost::{HostPaths, sample_environments};
+use toolhost_authoring::Project;
 use toolhost_contract::Manifest;
 use toolhost_hostfiles::read_regular;
 
+use crate::authoring::build;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::runtime;
 use crate::terminal::{note, print};
 
 /// Above the limits of a component or a manifest, so that their own checks report these.
-const MAX_INPUT: u64 = 64 << 20;
+pub const MAX_INPUT: u64 = 64 << 20;
 
 #[derive(Debug, Args)]
 pub struct PackArgs {
-    /// Component built by the compiler
-    #[arg(value_name = "COMPONENT.wasm", value_hint = ValueHint::FilePath)]
+    /// Component built by the compiler, or directory of a project, which is built
+    #[arg(value_name = "COMPONENT.wasm|PROJECT", default_value = ".", value_hint = ValueHint::AnyPath)]
     pub component: PathBuf,
 
-    /// Manifest of the plugin (plugin.toml)
+    /// Manifest of the plugin (plugin.toml) [default: that of the project]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub manifest: PathBuf,
+    pub manifest: Option<PathBuf>,
 
     /// Output file [default: NAME.wasm in the current directory, where NAME is the plugin's name]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -35,18 +37,19 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let read = |path: &Path| {
         read_regular(path, MAX_INPUT).with_context(|| format!("read {}", path.display()))
     };
-    let component = read(&args.component).or_exit(Exit::Usage)?;
-    let manifest = read(&args.manifest).or_exit(Exit::Usage)?;
-    let file = args.manifest.display().to_string();
+    let (component_file, manifest_file) = inputs(args).await?;
+    let component = read(&component_file).or_exit(Exit::Usage)?;
+    let manifest = read(&manifest_file).or_exit(Exit::Usage)?;
+    let file = manifest_file.display().to_string();
     let manifest = String::from_utf8(manifest)
         .map_err(|_| CliError::new(Exit::Config, format!("{file}: not UTF-8 text")))?;
     let parsed = Manifest::parse(&file, &manifest).or_exit(Exit::Config)?;
     let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
     let tools = runtime(cache, 1)?
-        .packed_tools(&args.component, &component, &parsed, &sample_environments())
+        .packed_tools(&component_file, &component, &parsed, &sample_environments())
         .await;
     let section = tools.as_ref().ok().and_then(Option::as_deref);
-    let packed = toolhost_runtime::pack(&args.component, &component, &file, &manifest, section)
+    let packed = toolhost_runtime::pack(&component_file, &component, &file, &manifest, section)
         .or_exit(Exit::NoPlugin)?;
     if let Err(error) = tools {
         note(&format!("warning: hosts will refuse this plugin: {error}"));
@@ -57,7 +60,7 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
         .unwrap_or_else(|| PathBuf::from(format!("{}.wasm", parsed.name)));
     let same = |path: &Path| path.canonicalize().ok();
     if args.output.is_none()
-        && same(&output).is_some_and(|output| Some(output) == same(&args.component))
+        && same(&output).is_some_and(|output| Some(output) == same(&component_file))
     {
         let message = format!(
             "{} would be replaced; name another file with --output",
@@ -70,6 +73,23 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
         .or_exit(Exit::Usage)?;
     print(&output.display().to_string()).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// The component and the manifest. A project is built first.
+async fn inputs(args: &PackArgs) -> Result<(PathBuf, PathBuf), CliError> {
+    if !args.component.is_dir() {
+        let manifest = args.manifest.clone().ok_or_else(|| {
+            CliError::new(Exit::Usage, "--manifest FILE is required for a component")
+        })?;
+        return Ok((args.component.clone(), manifest));
+    }
+    let root = std::path::absolute(&args.component).or_exit(Exit::Usage)?;
+    let project = Project::read(&root).or_exit(Exit::Config)?;
+    build(&project).await?;
+    Ok((
+        project.component,
+        args.manifest.clone().unwrap_or(project.manifest),
+    ))
 }
 
 /// Writes the file atomically, so that a host that loads the directory never sees a partial file.

@@ -27,7 +27,7 @@ use crate::terminal::events::EventPrinter;
 use crate::terminal::render::{self, TextForm};
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::{Paint, Style};
-use crate::terminal::{note, print};
+use crate::terminal::{count, note, print};
 use crate::{input, json, tool_description};
 
 /// Name of this client in the records.
@@ -78,9 +78,6 @@ pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
 
 /// Prints what is loaded and how to get help.
 fn print_greeting(host: &RunningHost) {
-    let count = |number: usize, noun: &str| {
-        format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-    };
     let tools = count(host.kernel.registry().list().count(), "tool");
     let plugins = count(host.loaded.loaded().plugins.len(), "plugin");
     let folders: Vec<String> = host

@@ -27,6 +27,11 @@ pub fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
+/// A number and its noun, as in `1 tool` and `2 tools`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Writes a message that is not a result to standard error.
 pub fn note(text: &str) {
     SCREEN.note(&format!("{text}\n"));

@@ -1,0 +1,194 @@
+//! `host dev`: serves a plugin while its author changes it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use toolhost_authoring::Project;
+
+use crate::authoring::{build, pack_project};
+use crate::commands::run::{self, RunArgs};
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::host_args::HostArgs;
+use crate::serve::http::HttpArgs;
+use crate::terminal::note;
+use crate::watch::WatchArgs;
+
+/// Editors save a file in several steps.
+const QUIET: Duration = Duration::from_millis(50);
+
+pub const HELP: &str = "\
+Builds the project and starts `host run` with its plugin: a prompt at a terminal, otherwise an MCP server. When a source
+changes, the project is built and the plugin is loaded again; calls that run are not affected. If a build fails, the
+last version keeps serving. The options are those of `host run`.
+
+The build command of a project runs with your privileges.";
+
+#[derive(Debug, Args)]
+pub struct DevArgs {
+    /// Directory of the project
+    #[arg(value_name = "PROJECT", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub project: PathBuf,
+
+    #[command(flatten)]
+    pub http: HttpArgs,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {
+    let root = std::path::absolute(&args.project).or_exit(Exit::Usage)?;
+    let project = Project::read(&root).or_exit(Exit::Config)?;
+    let (manifest, _) = project.manifest().or_exit(Exit::Config)?;
+    let directory = tempfile::tempdir().or_exit(Exit::Internal)?;
+    let plugin = directory.path().join(format!("{}.wasm", manifest.name));
+    let mut sources = Sources::watch(&project)?;
+    runtime.block_on(first_build(&project, &plugin, &mut sources))?;
+
+    let served = plugin.clone();
+    let building = runtime.spawn(async move {
+        while sources.changed().await {
+            if let Err(error) = rebuild(&project, &plugin).await {
+                note(&format!(
+                    "error: {:#}; the last version keeps serving",
+                    error.error
+                ));
+            }
+        }
+    });
+    let mut host = args.host;
+    host.plugins.push(served);
+    let exit = run::run(
+        runtime,
+        &RunArgs {
+            ask_client: false,
+            events: Default::default(),
+            http: args.http,
+            watch: WatchArgs { watch: true },
+            host,
+        },
+    );
+    building.abort();
+    exit
+}
+
+/// Builds until a build succeeds.
+async fn first_build(
+    project: &Project,
+    plugin: &Path,
+    sources: &mut Sources,
+) -> Result<(), CliError> {
+    loop {
+        match rebuild(project, plugin).await {
+            // Without a toolchain, a change of a source does not help.
+            Err(error) if error.exit != Exit::Usage => {
+                note(&format!("error: {:#}; waiting for a change", error.error));
+            }
+            ended => return ended,
+        }
+        tokio::select! {
+            _ = sources.changed() => {}
+            _ = tokio::signal::ctrl_c() => return Err(CliError::new(Exit::ToolFailed, "interrupted")),
+        }
+    }
+}
+
+/// Builds and packs. `--watch` loads the plugin when its file changes.
+async fn rebuild(project: &Project, plugin: &Path) -> Result<(), CliError> {
+    build(project).await?;
+    if !pack_project(project, plugin)? {
+        note("the plugin has not changed");
+    }
+    Ok(())
+}
+
+/// Reports changes of the sources of a project.
+struct Sources {
+    _watcher: RecommendedWatcher,
+    changes: mpsc::Receiver<()>,
+}
+
+impl Sources {
+    fn watch(project: &Project) -> Result<Self, CliError> {
+        // One pending signal is enough: a build reads all files.
+        let (changed, changes) = mpsc::channel(1);
+        let sources = project.sources.clone();
+        let mut watcher =
+            notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+                // An error can mean that events were lost.
+                let matters = event.map_or(true, |event| {
+                    !event.kind.is_access()
+                        && event.paths.iter().any(|path| is_source(path, &sources))
+                });
+                if matters {
+                    let _ = changed.try_send(());
+                }
+            })
+            .or_exit(Exit::Internal)?;
+        for source in &project.sources {
+            // A file is watched in its directory, because editors replace it.
+            let (path, mode) = match source.parent() {
+                Some(parent) if !source.is_dir() => (parent, RecursiveMode::NonRecursive),
+                _ => (source.as_path(), RecursiveMode::Recursive),
+            };
+            watcher.watch(path, mode).map_err(|error| {
+                CliError::new(
+                    Exit::Config,
+                    format!("cannot watch {}: {error}", path.display()),
+                )
+            })?;
+        }
+        Ok(Self {
+            _watcher: watcher,
+            changes,
+        })
+    }
+
+    /// Waits for a change, and until nothing has changed for a moment.
+    async fn changed(&mut self) -> bool {
+        let is_open = self.changes.recv().await.is_some();
+        while let Ok(Some(())) = timeout(QUIET, self.changes.recv()).await {}
+        is_open
+    }
+}
+
+/// Whether a build reads the file. Files of editors and of the Python compiler do not count.
+fn is_source(path: &Path, sources: &[PathBuf]) -> bool {
+    let below = |source: &PathBuf| path.strip_prefix(source).ok();
+    let Some(rest) = sources.iter().find_map(below) else {
+        return false;
+    };
+    let is_hidden = |part: &OsStr| {
+        let name = part.to_string_lossy();
+        name.starts_with('.') || name.ends_with('~') || name == "__pycache__"
+    };
+    !rest.iter().any(is_hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_a_build_reads_cause_one() {
+        let sources = ["/p/src", "/p/plugin.toml"].map(PathBuf::from);
+        for (path, expected) in [
+            ("/p/src/lib.rs", true),
+            ("/p/src/a/b.py", true),
+            ("/p/plugin.toml", true),
+            ("/p/src/.lib.rs.swp", false),
+            ("/p/src/lib.rs~", false),
+            ("/p/src/__pycache__/b.pyc", false),
+            ("/p/target/x", false),
+            ("/p/srcs/x", false),
+        ] {
+            assert_eq!(is_source(Path::new(path), &sources), expected, "{path}");
+        }
+    }
+}
