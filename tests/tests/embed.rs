@@ -8,7 +8,7 @@ use std::time::Duration;
 use e2e::{host as host_program, root, target};
 use serde_json::json;
 use toolhost::mcp_servers::{
-    McpServer, ServerConfig, ServerError, ServerProgram, TIMEOUT, TransportConfig,
+    McpServer, ServerConfig, ServerError, ServerProgram, ServerSandbox, TIMEOUT, TransportConfig,
 };
 use toolhost::{
     Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, CallRequest,
@@ -417,6 +417,7 @@ fn config_of_server(plugins: &Path) -> ServerConfig {
             args: args.map(Into::into).into(),
             env: [].into(),
             cwd: root(),
+            sandbox: ServerSandbox::Unconfined,
         }),
         include: vec!["base64_*".to_owned(), "current_time".to_owned()],
         exclude: Vec::new(),
@@ -530,6 +531,7 @@ async fn a_server_that_tools_can_write_to_is_refused() {
         args: vec!["server.sh".into()],
         env: [].into(),
         cwd: folder.path().to_owned(),
+        sandbox: ServerSandbox::Unconfined,
     });
     let error = host.connect(config).await.err().unwrap().to_string();
     assert!(

@@ -453,6 +453,7 @@ fn r_075_servers_of_the_configuration_are_added_updated_and_removed_while_the_ho
     let run = |plugin: &'static str| {
         [
             "own",
+            "--unconfined",
             "--yes",
             "--",
             "HOST",
@@ -464,7 +465,7 @@ fn r_075_servers_of_the_configuration_are_added_updated_and_removed_while_the_ho
     };
     let with = |plugin: &Path| {
         let mut words: Vec<String> = run("").map(str::to_owned).to_vec();
-        words[3].clone_from(&host);
+        words[4].clone_from(&host);
         *words.last_mut().unwrap() = path(plugin).to_owned();
         words
     };

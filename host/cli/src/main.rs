@@ -165,7 +165,7 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),
-        Command::Mcp { command } => runtime()?.block_on(commands::mcp::mcp(command)),
+        Command::Mcp { command } => commands::mcp::mcp(&runtime()?, command),
         Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
         Command::CompileWorker | Command::ProcessLauncher { .. } => Ok(Exit::Ok),
     }

@@ -144,12 +144,12 @@ fn provided_directories<'a>(folders: impl Iterator<Item = &'a GrantedDirectory>)
 const PARALLEL_READS: &str = "Make several read-only calls in one turn: they run in parallel.";
 
 /// Instructions for the model. They contain only guest paths, because host paths must not be disclosed. `others` is
-/// whether there are tools that are not sandboxed.
+/// whether there are tools that are not components.
 fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
     let names: Vec<&str> = folders.iter().map(String::as_str).collect();
     let (which, they) = if others {
         (
-            "Tools named mcp__… and discovered__… are not sandboxed, because other programs run them. Every other tool",
+            "Tools named mcp__… and discovered__… are run by other programs. Every other tool",
             "Those",
         )
     } else {
@@ -183,7 +183,7 @@ mod tests {
         assert!(instructions(&BTreeSet::new(), false).contains("No directory"));
         let text = instructions(&BTreeSet::new(), true);
         assert!(
-            text.starts_with("Tools named mcp__… and discovered__… are not sandboxed"),
+            text.starts_with("Tools named mcp__… and discovered__… are run by other programs"),
             "{text}"
         );
     }

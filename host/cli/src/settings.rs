@@ -16,7 +16,7 @@ use toolhost_contract::PluginName;
 use toolhost_formats::profile::UnmappedTools;
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
-use toolhost_mcp_client::Discovery;
+use toolhost_mcp_client::{AccessLog, Discovery};
 use toolhost_packages::{PublicKey, TrustPolicy, TrustRule};
 
 use crate::config::{
@@ -32,6 +32,7 @@ mod hooks;
 mod mcp;
 mod policy;
 mod project;
+mod server_sandbox;
 mod servers;
 
 pub use mcp::McpSettings;
@@ -53,6 +54,8 @@ pub struct CliSettings {
     pub mcp: McpSettings,
     /// The directory of the table `[project."DIR"]` that applies.
     pub project: Option<PathBuf>,
+    /// Records what sandboxes of servers refuse.
+    pub record: Option<AccessLog>,
     /// The command line, to read the configuration again.
     pub args: Box<HostArgs>,
 }
@@ -188,7 +191,9 @@ impl CliSettings {
         core.disabled_tools.extend(resolved.hidden);
         core.only_tools.extend(resolved.only_tools);
         let servers = config.mcp_servers.unwrap_or_default().0;
-        let servers = servers::servers(servers, base, &core.external_access.secrets, world);
+        let data = host_paths.server_data_dir();
+        let secrets = &core.external_access.secrets;
+        let servers = servers::servers(servers, base, data.as_deref(), secrets, world);
         let discovery = servers::discovery(
             config.tool_discovery_command.as_deref(),
             config.tool_call_command.as_deref(),
@@ -213,6 +218,7 @@ impl CliSettings {
             verbose: args.verbose,
             mcp,
             project,
+            record: None,
             args: Box::new(args.clone()),
         })
     }

@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::error::ServerError;
 use crate::expanded::{ExpandedText, mask_secrets};
+use crate::sandbox::ServerSandbox;
 
 /// Default timeout of a call.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,6 +58,7 @@ pub struct ServerProgram {
     pub args: Vec<ExpandedText>,
     pub env: BTreeMap<String, HiddenValue>,
     pub cwd: PathBuf,
+    pub sandbox: ServerSandbox,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -249,6 +251,11 @@ impl ServerConfig {
                         let _ = write!(description, "={}", escape(&value.0));
                     }
                 }
+                if let ServerSandbox::Confined(profile) = &program.sandbox {
+                    for line in profile.lines() {
+                        let _ = write!(description, "\n  {}", escape(&line));
+                    }
+                }
                 description
             }
             TransportConfig::Http(address) => {
@@ -261,6 +268,14 @@ impl ServerConfig {
         }
     }
 
+    /// Whether it is a program that runs in a sandbox.
+    pub fn is_confined(&self) -> bool {
+        match &self.transport {
+            TransportConfig::Stdio(program) => program.sandbox != ServerSandbox::Unconfined,
+            TransportConfig::Http(_) => false,
+        }
+    }
+
     pub fn transport_name(&self) -> &'static str {
         match &self.transport {
             TransportConfig::Stdio(_) => "stdio",
@@ -269,7 +284,7 @@ impl ServerConfig {
     }
 
     /// The digest that an approval is bound to: the command, its arguments, the names of its variables, the values of
-    /// those that determine what runs, and its directory; or the URL and the names of its headers. Values of the host's
+    /// those that determine what runs, its directory and its sandbox; or the URL and the names of its headers. Values of the host's
     /// variables are included, because changing one could start another program. Lengths are included, so that
     /// different configurations never have the same encoding.
     pub fn digest(&self) -> Digest {
@@ -290,6 +305,11 @@ impl ServerConfig {
                     if affects_program(name) {
                         add(&value.0);
                     }
+                }
+                // An unconfined server has the digest that it had before there were sandboxes.
+                if let ServerSandbox::Confined(profile) = &program.sandbox {
+                    add("sandbox");
+                    profile.lines().iter().for_each(|line| add(line));
                 }
             }
             TransportConfig::Http(address) => {

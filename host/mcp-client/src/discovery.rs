@@ -16,6 +16,7 @@ use toolhost_process::{ExitReason, Launcher, PipedCommand, PipedResult, run_pipe
 
 use crate::approvals::{Approvals, ToolChange};
 use crate::config::{HiddenValue, ServerConfig, ServerProgram, TIMEOUT, TransportConfig};
+use crate::sandbox::ServerSandbox;
 use crate::stdio::StdioDialer;
 use crate::tool_conversion::{AdoptedTool, ExcludedTool, ToolCheck};
 
@@ -95,6 +96,7 @@ impl Discovery {
             args: command.iter().skip(1).cloned().map(Into::into).collect(),
             env: BTreeMap::<String, HiddenValue>::new(),
             cwd: self.cwd.clone(),
+            sandbox: ServerSandbox::Unconfined,
         }
     }
 
@@ -104,8 +106,9 @@ impl Discovery {
             program: self.program(command),
             launcher: context.launcher.clone(),
             host: context.host.clone(),
+            sandbox: None,
         };
-        stdio.command()
+        stdio.command(None)
     }
 
     /// Runs the discovery command and parses its output. An error is a complete message.

@@ -1,6 +1,6 @@
 //! Tools of other MCP servers and of discovery commands.
 //!
-//! A server is an external program with its own rights, or a remote machine. Its data is not trusted without checks:
+//! A server is an external program in a sandbox or with all rights of the user, or a remote machine. Its data is not trusted without checks:
 //! names are converted, annotations are used only if the operator trusts the server, definitions are compared with
 //! those that the user approved, and results are bounded. Misbehavior of a server affects only its own calls.
 //!
@@ -28,6 +28,7 @@ mod private_files;
 mod resources;
 mod results;
 mod running_calls;
+mod sandbox;
 mod server;
 mod server_state;
 mod stdio;
@@ -53,6 +54,10 @@ pub use log::{ServerLogger, WriteLine};
 pub use login::{LoginPage, LoginStore};
 pub use private_files::{private_file, private_folder};
 pub use running_calls::AskUser;
+pub use sandbox::{
+    AccessLog, RefusedAccess, SandboxContext, ServeProxy, ServerNetwork, ServerProfile,
+    ServerSandbox,
+};
 pub use server::{EventListener, Server, ServerContext, ServerEvent, ServerShared};
 pub use server_state::ServerState;
 pub use stdio::{INHERITED_VARIABLES, StdioDialer};

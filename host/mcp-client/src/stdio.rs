@@ -1,17 +1,21 @@
-//! Local servers over standard input and output. A program gets only its configured variables and never outlives the
-//! host.
+//! Local servers over standard input and output. A program gets only its configured variables, runs in its sandbox, and
+//! never outlives the host.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use toolhost_contract::BoxFuture;
-use toolhost_process::{Launcher, PipedCommand, PipedProcess, Pipes};
+use toolhost_process::{
+    AllowedPrograms, Launcher, PipedCommand, PipedNetwork, PipedProcess, PipedSandbox, Pipes,
+    program_reads, proxy_variables,
+};
 
 use crate::config::ServerProgram;
 use crate::dial::{ClientTransport, Dial, DialedConnection};
 use crate::error::ServerError;
 use crate::expanded::mask_secrets;
 use crate::log::ServerLogger;
+use crate::sandbox::{SandboxContext, ServerProfile, ServerSandbox, own_directories};
 
 /// Variables that every program inherits. Keys and tokens of the host are not among them.
 pub const INHERITED_VARIABLES: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
@@ -55,19 +59,28 @@ pub struct StdioDialer {
     pub launcher: Launcher,
     /// The host's own environment variables.
     pub host: Vec<(String, String)>,
+    /// Required by confined servers.
+    pub sandbox: Option<SandboxContext>,
 }
 
 impl StdioDialer {
-    pub(crate) fn command(&self) -> PipedCommand {
+    /// The command with the variables of the host, those of the sandbox, and its own, of which the last one applies.
+    pub(crate) fn command(&self, sandbox: Option<PipedSandbox>) -> PipedCommand {
         let of_host = self
             .host
             .iter()
-            .filter(|(name, _)| is_inherited(name) && !self.program.env.contains_key(name));
+            .filter(|(name, _)| is_inherited(name))
+            .cloned();
         let own = self.program.env.iter();
-        let variables: Vec<(String, String)> = of_host
-            .cloned()
-            .chain(own.map(|(name, value)| (name.clone(), value.0.clone())))
-            .collect();
+        let own = own.map(|(name, value)| (name.clone(), value.0.clone()));
+        let mut variables: Vec<(String, String)> = Vec::new();
+        for (name, value) in of_host
+            .chain(sandbox_variables(sandbox.as_ref()))
+            .chain(own)
+        {
+            variables.retain(|(known, _)| *known != name);
+            variables.push((name, value));
+        }
         let path = variables.iter().find(|(name, _)| name == "PATH");
         let path = path.map(|(_, path)| std::env::split_paths(path).collect());
         PipedCommand {
@@ -81,22 +94,77 @@ impl StdioDialer {
             cwd: self.program.cwd.clone(),
             variables,
             path: path.unwrap_or_else(|| vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")]),
+            sandbox,
         }
     }
+
+    /// The files and directories of the program that its sandbox grants without a setting.
+    pub fn program_reads(&self) -> Vec<PathBuf> {
+        let command = self.command(None);
+        let found = AllowedPrograms::Any.find(&command.program, &command.path);
+        let reads = found.map(|program| program_reads(&command, &program));
+        reads.unwrap_or_default().into_iter().collect()
+    }
+
+    fn failed(&self, reason: &str) -> ServerError {
+        ServerError::Start {
+            server: self.server.clone(),
+            reason: mask_secrets(reason, &self.program.secrets()),
+        }
+    }
+
+    /// The host's part of the sandbox, and the server's. `None`: it is unconfined.
+    fn confinement(&self) -> Result<Option<(&SandboxContext, &ServerProfile)>, ServerError> {
+        match (&self.program.sandbox, &self.sandbox) {
+            (ServerSandbox::Unconfined, _) => Ok(None),
+            (ServerSandbox::Confined(profile), Some(context)) => Ok(Some((context, profile))),
+            (ServerSandbox::Confined(_), None) => Err(self.failed("this host has no sandboxes")),
+        }
+    }
+
+    async fn start(&self) -> Result<(PipedProcess, Pipes), ServerError> {
+        let confinement = self.confinement()?;
+        let sandbox = confinement.map(|(context, profile)| context.prepare(&self.server, profile));
+        let sandbox = sandbox
+            .transpose()
+            .map_err(|error| self.failed(&error.to_string()))?;
+        let command = self.command(sandbox);
+        let started = PipedProcess::start(&self.launcher, &command).await;
+        let (mut child, mut pipes) = started.map_err(|error| self.failed(&error.to_string()))?;
+        if let (Some(listener), Some((context, profile))) = (pipes.proxy.take(), confinement) {
+            child.keep(context.start_proxy(listener, profile));
+        }
+        let record = confinement.and_then(|(context, _)| context.record.clone());
+        if let (Some(refused), Some(record)) = (pipes.refused.take(), record) {
+            tokio::spawn(record.follow(refused));
+        }
+        Ok((child, pipes))
+    }
+}
+
+fn sandbox_variables(sandbox: Option<&PipedSandbox>) -> Vec<(String, String)> {
+    let Some(sandbox) = sandbox else {
+        return Vec::new();
+    };
+    let own = own_directories(&sandbox.data).into_iter();
+    let own = own.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned()));
+    let proxy = match sandbox.network {
+        PipedNetwork::Proxy => proxy_variables(),
+        PipedNetwork::None | PipedNetwork::Direct => Vec::new(),
+    };
+    own.chain(proxy).collect()
 }
 
 impl Dial for StdioDialer {
     fn dial(&self, log: Arc<ServerLogger>) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
         Box::pin(async move {
-            let started = PipedProcess::start(&self.launcher, &self.command()).await;
-            let (child, pipes) = started.map_err(|error| ServerError::Start {
-                server: self.server.clone(),
-                reason: mask_secrets(&error.to_string(), &self.program.secrets()),
-            })?;
+            let (child, pipes) = self.start().await?;
             let Pipes {
                 stdin,
                 stdout,
                 stderr,
+                proxy: _,
+                refused: _,
             } = pipes;
             let stderr = tokio::spawn(async move { log.follow(stderr).await });
             Ok(DialedConnection {
@@ -131,6 +199,7 @@ mod tests {
                     ("LANG".to_owned(), HiddenValue("de".to_owned())),
                 ]),
                 cwd: PathBuf::from("/"),
+                sandbox: ServerSandbox::Unconfined,
             },
             launcher: Launcher::this_program([]),
             host: vec![
@@ -139,8 +208,9 @@ mod tests {
                 pair("LANG", "en"),
                 pair("LD_PRELOAD", "x"),
             ],
+            sandbox: None,
         };
-        let command = stdio.command();
+        let command = stdio.command(None);
         assert_eq!(
             command.variables,
             [pair("PATH", "/a:/b"), pair("KEY", "k"), pair("LANG", "de")]

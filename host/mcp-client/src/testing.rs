@@ -29,6 +29,7 @@ pub fn config(name: &str) -> ServerConfig {
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),
+            sandbox: crate::sandbox::ServerSandbox::Unconfined,
         }),
         include: Vec::new(),
         exclude: Vec::new(),

@@ -190,7 +190,12 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
         }
     }
     "mcp".clone_into(&mut descriptor.category);
-    descriptor.tags = vec!["mcp".to_owned(), "not sandboxed".to_owned()];
+    let confined = if config.is_confined() {
+        "sandboxed program"
+    } else {
+        "not sandboxed"
+    };
+    descriptor.tags = vec!["mcp".to_owned(), confined.to_owned()];
     let mut schema = (*tool.input_schema).clone();
     allow_additional_properties(&mut schema);
     descriptor.input_schema = Value::Object(schema);

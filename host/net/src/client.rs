@@ -19,6 +19,7 @@ use crate::error::{NetError, TimeoutPhase};
 use crate::exchange::exchange;
 use crate::headers::{check_method, sanitize};
 use crate::limits::{NetLimits, Timeouts};
+use crate::proxy::tunnel_url;
 use crate::rate_limiter::RateLimiter;
 use crate::request_body::{BodyFailure, RequestBody};
 use crate::resolve::{Resolve, SystemResolver, resolve_target};
@@ -252,6 +253,25 @@ impl NetClient {
         .await
     }
 
+    /// Connects to the host of a `CONNECT` request, if the rules allow it. Nothing is sent.
+    pub(crate) async fn open_tunnel(&self, uri: &Uri) -> Result<TcpStream, NetError> {
+        let ClientShared {
+            limits,
+            resolver,
+            all,
+            ..
+        } = &*self.shared;
+        let target = self.check_url(&tunnel_url(uri)?)?;
+        let named = target.host.to_string();
+        self.own.rate.acquire(&named)?;
+        all.rate.acquire(&named)?;
+        let times = limits.longest;
+        let deadline = Instant::now() + times.connect;
+        let addresses = resolve_target(&**resolver, &target, deadline).await?;
+        let addresses = self.allowed.check_addresses(&target, &addresses)?;
+        self.connect_tcp(&target, &addresses, deadline, times).await
+    }
+
     async fn connect(
         &self,
         target: &Target,
@@ -259,27 +279,8 @@ impl NetClient {
         deadline: Instant,
         times: Timeouts,
     ) -> Result<Box<dyn ConnectionStream>, NetError> {
-        let host = || target.to_string();
-        let timeout = || NetError::Timeout {
-            host: host(),
-            phase: TimeoutPhase::Connect,
-            after: times.connect.min(times.total),
-        };
-        if addresses
-            .iter()
-            .any(|address| self.is_own_listener(*address))
-        {
-            return Err(NetError::OwnListener { host: host() });
-        }
-        let stream = dial_first(addresses, deadline, dial)
-            .await
-            .map_err(|error| match error {
-                DialError::Timeout => timeout(),
-                DialError::Failed(why) => NetError::ConnectFailed { host: host(), why },
-            })?;
-        if self.ends_at_own_listener(&stream) {
-            return Err(NetError::OwnListener { host: host() });
-        }
+        let stream = self.connect_tcp(target, addresses, deadline, times).await?;
+        let host = target.to_string();
         match target.scheme {
             Scheme::Http => Ok(Box::new(stream)),
             Scheme::Https => match self
@@ -289,10 +290,36 @@ impl NetClient {
                 .await
             {
                 Ok(stream) => Ok(Box::new(stream)),
-                Err(TlsFailure::Timeout) => Err(timeout()),
-                Err(TlsFailure::Failed(why)) => Err(NetError::TlsFailed { host: host(), why }),
+                Err(TlsFailure::Timeout) => Err(connect_timeout(target, times)),
+                Err(TlsFailure::Failed(why)) => Err(NetError::TlsFailed { host, why }),
             },
         }
+    }
+
+    async fn connect_tcp(
+        &self,
+        target: &Target,
+        addresses: &[SocketAddr],
+        deadline: Instant,
+        times: Timeouts,
+    ) -> Result<TcpStream, NetError> {
+        let host = || target.to_string();
+        if addresses
+            .iter()
+            .any(|address| self.is_own_listener(*address))
+        {
+            return Err(NetError::OwnListener { host: host() });
+        }
+        let stream = dial_first(addresses, deadline, dial)
+            .await
+            .map_err(|error| match error {
+                DialError::Timeout => connect_timeout(target, times),
+                DialError::Failed(why) => NetError::ConnectFailed { host: host(), why },
+            })?;
+        if self.ends_at_own_listener(&stream) {
+            return Err(NetError::OwnListener { host: host() });
+        }
+        Ok(stream)
     }
 
     fn is_own_listener(&self, address: SocketAddr) -> bool {
@@ -324,6 +351,14 @@ impl NetClient {
             && listeners
                 .iter()
                 .any(|own| own.port() == peer.port() && own.ip().is_unspecified())
+    }
+}
+
+fn connect_timeout(target: &Target, times: Timeouts) -> NetError {
+    NetError::Timeout {
+        host: target.to_string(),
+        phase: TimeoutPhase::Connect,
+        after: times.connect.min(times.total),
     }
 }
 

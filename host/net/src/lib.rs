@@ -7,7 +7,7 @@
 //! Guarantees for every request:
 //! - The host that was checked is the host that is connected to. A URL is parsed once; unusual notations of an address
 //!   become that address; a name is resolved once, every returned address is checked, and only these are dialled.
-//! - One connection per request. No proxies, cookies, credentials or settings from the environment.
+//! - One connection per request of a guest. No proxies, cookies, credentials or settings from the environment.
 //! - Redirects are not followed. The guest follows them, and each redirect is a new request.
 //! - Secrets are inserted when a request is sent, only for their own hosts, and masked in responses.
 
@@ -23,6 +23,7 @@ mod host_rule;
 mod limits;
 mod mask;
 mod ports;
+mod proxy;
 mod rate_limiter;
 mod request_body;
 mod resolve;
@@ -38,6 +39,7 @@ pub use client::{NetClient, NetSettings};
 pub use error::{NetError, TimeoutPhase};
 pub use host_rule::{HostRule, RuleError};
 pub use limits::{NetLimits, Timeouts};
+pub use proxy::{OnProxyRequest, proxy_limits, serve_proxy};
 pub use resolve::{Resolve, SystemResolver};
 pub use response_body::ResponseBody;
 pub use secret::{Secret, SecretError, refers_to_secret};

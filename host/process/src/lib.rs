@@ -61,7 +61,9 @@ mod output;
 mod output_directory;
 mod owner;
 mod piped_process;
+mod piped_sandbox;
 mod processes;
+mod program_reads;
 mod programs;
 mod run_piped;
 mod sandbox_rules;
@@ -82,10 +84,13 @@ pub use environment::{DropReason, DroppedVariable, Environment};
 pub use error::ProcessError;
 pub use head_tail::CapturedOutput;
 pub use job::{Chunk, Job, JobState};
-pub use launcher::launch;
+pub use launcher::{ProgramAccess, launch};
 pub use open_path::OpenPath;
 pub use owner::{JobOwner, OwnerKey, SessionOwner};
 pub use piped_process::{PipedCommand, PipedProcess, Pipes};
+pub use piped_sandbox::{
+    PipedNetwork, PipedSandbox, RefusedAccesses, program_reads, proxy_variables,
+};
 pub use processes::Processes;
 pub use programs::AllowedPrograms;
 pub use run_piped::{PipedResult, PipedStream, run_piped};

@@ -1,13 +1,18 @@
-//! Unconfined programs whose pipes belong to the caller, for protocols such as MCP over stdio. The program runs under a
-//! warden, so none of its processes outlives the host.
+//! Programs whose pipes belong to the caller, for protocols such as MCP over stdio. The program runs under a warden, so
+//! none of its processes outlives the host.
 
-use std::path::PathBuf;
+use std::any::Any;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal as Number;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
+use crate::piped_sandbox::{
+    PipedSandbox, PreparedSandbox, RefusedAccesses, prepare, receive_listener,
+};
 use crate::spawn::{ProgramStdio, WardenConnection, spawn};
 use crate::wire::{LaunchRequest, WardenCommand, WardenReport};
 use crate::{
@@ -17,7 +22,7 @@ use crate::{
 /// How long to wait for the end after SIGKILL, because a process can hang in the kernel.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A program to start without a sandbox. The caller must have the user's approval for exactly this command.
+/// A program to start. The caller must have the user's approval for exactly this command.
 #[derive(Debug, Clone)]
 pub struct PipedCommand {
     /// A name to look up in `path`, or an absolute path.
@@ -28,6 +33,8 @@ pub struct PipedCommand {
     pub variables: Vec<(String, String)>,
     /// Directories in which a name is looked up; absolute.
     pub path: Vec<PathBuf>,
+    /// `None`: the program has all rights of the user.
+    pub sandbox: Option<PipedSandbox>,
 }
 
 /// A running program. Dropping it kills the program and its descendants.
@@ -37,6 +44,7 @@ pub struct PipedProcess {
     /// How the program itself ended, once it has.
     exit: Option<ExitReason>,
     is_gone: bool,
+    kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// The host's ends of the program's pipes.
@@ -44,6 +52,10 @@ pub struct Pipes {
     pub stdin: pipe::Sender,
     pub stdout: pipe::Receiver,
     pub stderr: pipe::Receiver,
+    /// Listens in the network of a program with [`crate::PipedNetwork::Proxy`]. Nothing else connects it to the outside.
+    pub proxy: Option<TcpListener>,
+    /// With [`PipedSandbox::record`].
+    pub refused: Option<RefusedAccesses>,
 }
 
 impl PipedProcess {
@@ -58,6 +70,16 @@ impl PipedProcess {
         checked.validate()?;
         let program = AllowedPrograms::Any.find(&command.program, &command.path)?;
         let ends = ProgramStdio::create(&checked)?;
+        let prepared = prepare_sandbox(command, &program).await?;
+        let (sandbox_rules, held, proxy, record) = match prepared {
+            Some(PreparedSandbox {
+                rules,
+                held,
+                proxy,
+                record,
+            }) => (Some(rules), held, proxy, record),
+            None => (None, Vec::new(), None, None),
+        };
         let request = LaunchRequest {
             program,
             name: command.program.clone(),
@@ -65,31 +87,50 @@ impl PipedProcess {
             variables: command.variables.clone(),
             limits: ProcessLimits::default(),
             tty: false,
-            sandbox_rules: None,
+            sandbox_rules,
+            proxy: proxy.as_ref().map(|(_, index)| *index),
+            record: record.as_ref().map(|(_, index)| *index),
             launcher: crate::start::to_strings(&launcher.args),
         };
-        let (line, pid, stdout, stderr, stdin) =
-            spawn(launcher, &request, (&cwd, Vec::new()), ends)
-                .await
-                .map_err(|error| match error {
-                    ProcessError::Directory { reason, .. } => ProcessError::Directory {
-                        path: command.cwd.clone(),
-                        reason,
-                    },
-                    other => other,
-                })?;
+        let (line, pid, stdout, stderr, stdin) = spawn(launcher, &request, (&cwd, held), ends)
+            .await
+            .map_err(|error| match error {
+                ProcessError::Directory { reason, .. } => ProcessError::Directory {
+                    path: command.cwd.clone(),
+                    reason,
+                },
+                other => other,
+            })?;
+        let socket = |source| ProcessError::Io {
+            subject: "a socket",
+            source,
+        };
+        let proxy = proxy
+            .map(|(socket, _)| receive_listener(&socket))
+            .transpose()
+            .map_err(socket)?;
+        let refused = record.map(|(socket, _)| RefusedAccesses::new(socket));
+        let refused = refused.transpose().map_err(socket)?;
         let pipes = Pipes {
             stdin: stdin.expect("the input was requested as open").into_pipe(),
             stdout: stdout.into_pipe(),
             stderr: stderr.expect("pipes have a standard error").into_pipe(),
+            proxy,
+            refused,
         };
         let piped = PipedProcess {
             warden: line,
             pid,
             exit: None,
             is_gone: false,
+            kept: None,
         };
         Ok((piped, pipes))
+    }
+
+    /// Keeps a value until the program has ended.
+    pub fn keep(&mut self, value: Box<dyn Any + Send + Sync>) {
+        self.kept = Some(value);
     }
 
     pub fn pid(&self) -> i32 {
@@ -144,4 +185,19 @@ impl PipedProcess {
             }
         }
     }
+}
+
+async fn prepare_sandbox(
+    command: &PipedCommand,
+    program: &Path,
+) -> Result<Option<PreparedSandbox>, ProcessError> {
+    let Some(sandbox) = command.sandbox.clone() else {
+        return Ok(None);
+    };
+    let (command, program) = (command.clone(), program.to_owned());
+    let prepared =
+        tokio::task::spawn_blocking(move || prepare(&sandbox, &command, &program).map(Some)).await;
+    prepared.map_err(|error| ProcessError::Unconfined {
+        lacks: error.to_string(),
+    })?
 }

@@ -17,7 +17,7 @@ pub enum AllowedPrograms {
 impl AllowedPrograms {
     /// Returns the file to execute. A name is never looked up in the working directory, where a tool could have created
     /// one.
-    pub(crate) fn find(&self, program: &str, path: &[PathBuf]) -> Result<PathBuf, ProcessError> {
+    pub fn find(&self, program: &str, path: &[PathBuf]) -> Result<PathBuf, ProcessError> {
         if let AllowedPrograms::Only(list) = self
             && !list.iter().any(|allowed| allowed == program)
         {

@@ -41,6 +41,8 @@ pub async fn run_piped(
         mut stdin,
         stdout,
         stderr,
+        proxy: _,
+        refused: _,
     } = pipes;
     let feed = async {
         // A program is not required to read its whole input.

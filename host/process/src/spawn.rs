@@ -325,6 +325,8 @@ mod tests {
             limits: crate::ProcessLimits::default(),
             tty: false,
             sandbox_rules: None,
+            proxy: None,
+            record: None,
             launcher: Vec::new(),
         };
         for (stage, text) in [

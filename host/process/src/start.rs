@@ -61,6 +61,8 @@ pub async fn start(
         limits: settings.limits,
         tty: command.tty,
         sandbox_rules,
+        proxy: None,
+        record: None,
         launcher: to_strings(&settings.launcher.args),
     };
     let started = (SystemTime::now(), Instant::now());

@@ -36,6 +36,11 @@ pub struct LaunchRequest {
     pub tty: bool,
     /// `None` starts the program unconfined.
     pub sandbox_rules: Option<SandboxRules>,
+    /// The socket among [`Descriptors::held`] that gets the listener of the host's proxy. The program then has a network
+    /// in which it reaches only that.
+    pub proxy: Option<usize>,
+    /// The socket among [`Descriptors::held`] that gets the accesses that the sandbox refuses.
+    pub record: Option<usize>,
     /// How the warden starts the launcher: the hidden arguments of the executable.
     pub launcher: Vec<String>,
 }

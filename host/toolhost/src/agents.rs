@@ -238,6 +238,7 @@ fn piped_command(
         cwd: std::env::current_dir()?,
         variables: variables.collect(),
         path: std::env::split_paths(&path).collect(),
+        sandbox: None,
     })
 }
 

@@ -164,6 +164,11 @@ impl Builder {
         self.settings(|settings| settings.host_paths.cache = Some(absolute(dir.as_ref())))
     }
 
+    /// Sets the directory for state, such as the own directories of sandboxed MCP servers. Tools cannot access it.
+    pub fn state(self, dir: impl AsRef<Path>) -> Self {
+        self.settings(|settings| settings.host_paths.state = Some(absolute(dir.as_ref())))
+    }
+
     /// Sets the maximum duration of every call.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.settings(|settings| settings.max_timeout = Some(timeout))

@@ -39,6 +39,11 @@ impl HostPaths {
         self.state.as_ref().map(|folder| folder.join("store"))
     }
 
+    /// The parent of the directories that belong to MCP servers.
+    pub fn server_data_dir(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|folder| folder.join("mcp/data"))
+    }
+
     /// The only configuration file that is read by default. Files in the current directory are never read, because a
     /// cloned repository must not configure the host.
     pub fn config_file(&self) -> Option<PathBuf> {

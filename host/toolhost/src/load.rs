@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKindExt as _};
 use crate::grants::{ScopeOpener, plan_grants};
 use crate::host_resources::HostResources;
 use crate::inherited;
-use crate::mcp_servers::ServerConnector;
+use crate::mcp_servers::{ServerConnector, ServerProtection};
 use crate::retention::{self, RetentionTask};
 use crate::scratch_dir::ScratchDir;
 use crate::settings::Settings;
@@ -183,6 +183,7 @@ impl HostParts {
             let host_paths = self.settings.host_paths.clone();
             retention::start(store, staging, host_paths, self.settings.retention)
         });
+        let sandbox = ServerProtection::from_settings(&self.settings);
         Ok(PreparedHost {
             kernel: kernel.share(),
             settings: self.settings,
@@ -200,6 +201,7 @@ impl HostParts {
             keeper,
             connector: ServerConnector {
                 launcher: self.launcher,
+                sandbox,
                 on_message: self.on_message,
                 connected: Arc::default(),
             },

@@ -1,28 +1,32 @@
 //! Tools of other MCP servers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toolhost_contract::{BoxFuture, Descriptor, ToolName};
 use toolhost_kernel::{Kernel, PluginInfo, RegisterError, check_schemas};
 use toolhost_mcp_client::{
-    Dial, DialedConnection, HttpDialer, ListingChecks, ServerContext, ServerLogger, ServerTools,
-    StdioDialer, ToolCheck, plugin_name,
+    Dial, DialedConnection, HttpDialer, ListingChecks, SandboxContext, ServerContext, ServerLogger,
+    ServerTools, StdioDialer, ToolCheck, plugin_name,
 };
 use toolhost_process::Launcher;
+use toolhost_vfs::Protection;
 
-use crate::settings::command_files;
+use crate::grants::protected_paths;
+use crate::settings::{Settings, command_files};
 
 mod connection;
 mod messages;
+mod proxy;
 
 pub use connection::McpServer;
 pub(crate) use connection::ServerConnector;
 pub use messages::{ExclusionReport, MessageLimiter};
 pub use toolhost_mcp_client::{
-    ApprovalError, Approvals, EventListener, HiddenValue, Listing, LoginStore, OAuth, Server,
-    ServerAddress, ServerConfig, ServerError, ServerProgram, ServerShared, ServerState, TIMEOUT,
-    ToolChange, TransportConfig, WriteLine,
+    AccessLog, ApprovalError, Approvals, EventListener, HiddenValue, Listing, LoginStore, OAuth,
+    RefusedAccess, Server, ServerAddress, ServerConfig, ServerError, ServerNetwork, ServerProfile,
+    ServerProgram, ServerSandbox, ServerShared, ServerState, TIMEOUT, ToolChange, TransportConfig,
+    WriteLine,
 };
 
 /// What a server is started with, in addition to its configuration.
@@ -35,17 +39,54 @@ pub struct ServerParts {
     pub launcher: Option<Launcher>,
     pub log: Arc<WriteLine>,
     pub on_event: Box<EventListener>,
+    pub sandbox: ServerProtection,
+    /// Records what the sandbox refuses.
+    pub record: Option<AccessLog>,
+}
+
+/// What sandboxes of servers have in common.
+#[derive(Debug, Clone, Default)]
+pub struct ServerProtection {
+    /// The parent of the servers' own directories.
+    pub data: Option<PathBuf>,
+    hidden: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
+}
+
+impl ServerProtection {
+    /// Whether no server can access this path, or none can change it.
+    pub fn covers(&self, path: &Path) -> bool {
+        let mut all = self.hidden.iter().chain(&self.read_only);
+        all.any(|protected| path.starts_with(protected))
+    }
+
+    /// Servers cannot access what no program of a tool can access.
+    pub fn from_settings(settings: &Settings) -> Self {
+        let mut protection = Self {
+            data: settings.host_paths.server_data_dir(),
+            ..Self::default()
+        };
+        for path in protected_paths(settings) {
+            match path.protection {
+                Protection::Hidden => protection.hidden.push(path.path),
+                Protection::ReadOnly => protection.read_only.push(path.path),
+            }
+        }
+        protection
+    }
 }
 
 /// Starts a server, without tools in a registry.
 pub fn start(config: ServerConfig, parts: ServerParts) -> Server {
     let server = config.name.clone();
+    let sandbox = sandbox_context(&parts);
     let dial: Box<dyn Dial> = match (&config.transport, parts.launcher) {
         (TransportConfig::Stdio(program), Some(launcher)) => Box::new(StdioDialer {
             server,
             program: program.clone(),
             launcher,
             host: environment(),
+            sandbox: Some(sandbox),
         }),
         (TransportConfig::Stdio(_), None) => Box::new(NoLauncher { server }),
         (TransportConfig::Http(address), _) => Box::new(HttpDialer {
@@ -64,6 +105,39 @@ pub fn start(config: ServerConfig, parts: ServerParts) -> Server {
         on_event: parts.on_event,
     };
     Server::start(config, dial, context)
+}
+
+fn sandbox_context(parts: &ServerParts) -> SandboxContext {
+    let ServerProtection {
+        data,
+        hidden,
+        read_only,
+    } = parts.sandbox.clone();
+    let (log, record) = (Arc::clone(&parts.log), parts.record.clone());
+    SandboxContext {
+        data,
+        hidden,
+        read_only,
+        serve_proxy: Arc::new(move |listener, hosts| {
+            proxy::serve(listener, hosts, Arc::clone(&log), record.clone())
+        }),
+        record: parts.record.clone(),
+    }
+}
+
+/// The files and directories that the sandbox of a server grants without a setting: its interpreter and its packages.
+pub fn program_reads(config: &ServerConfig) -> Vec<PathBuf> {
+    let TransportConfig::Stdio(program) = &config.transport else {
+        return Vec::new();
+    };
+    let dialer = StdioDialer {
+        server: config.name.clone(),
+        program: program.clone(),
+        launcher: Launcher::this_program([]),
+        host: environment(),
+        sandbox: None,
+    };
+    dialer.program_reads()
 }
 
 /// Registers the tools that a server lists, in place of those that it listed before. If that fails, the server has no

@@ -97,7 +97,7 @@ fn with_inner_server(env: &TestEnv) {
     let program = host(&[]).get_program().to_string_lossy().into_owned();
     let config = format!(
         "\n[mcp_servers.inner]\ncommand = {program:?}\nargs = [\"run\", \"--plugins\", {data:?}]\n\
-         env = {{ TOOLHOST_STATE_DIR = {state:?} }}\n"
+         sandbox = \"none\"\nenv = {{ TOOLHOST_STATE_DIR = {state:?} }}\n"
     );
     let file = env.path("host.toml");
     let text = fs::read_to_string(&file).expect("the configuration");

@@ -30,6 +30,7 @@ command = ["cat"]
 [mcp_servers.notes]
 command = "sh"
 args = ["server.sh"]
+sandbox = "none"
 "#;
 
 /// Held while the host compiles a component, so that the tests of one component do not all compile it.

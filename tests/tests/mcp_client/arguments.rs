@@ -37,6 +37,7 @@ state_key = "STATE_KEY_FILE"
 command = "sh"
 args = ["server.sh"]
 cwd = "HOME"
+sandbox = "none"
 env = { TOKEN = "${SERVER_TOKEN}", LIST = "HOME/list.json" }
 
 [[hook]]

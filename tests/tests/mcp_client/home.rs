@@ -49,10 +49,14 @@ impl Home {
         self.server_with(name, command, "");
     }
 
+    /// A server without a sandbox, unless `more` sets one.
     pub fn server_with(&self, name: &str, command: &[String], more: &str) {
         let mut text = format!("[mcp_servers.{name}]\n");
         let (command, args) = command.split_first().unwrap();
         let _ = writeln!(text, "command = {command:?}\nargs = {args:?}\n{more}");
+        if !more.contains("sandbox = ") {
+            text.push_str("sandbox = \"none\"\n");
+        }
         self.write(&text);
     }
 

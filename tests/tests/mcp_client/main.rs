@@ -2,6 +2,7 @@
 
 mod arguments;
 mod audit;
+mod confined;
 mod discovery;
 mod home;
 mod third_party;
@@ -110,7 +111,15 @@ fn servers_are_added_tested_and_removed_and_comments_are_preserved() {
     std::fs::write(&file, "# mine\ntimeout = \"30s\" # long\n").unwrap();
     let command = Home::own_host(&["data"]);
     let mut add = vec![
-        "mcp", "add", "own", "--yes", "--trust", "--env", "A=b", "--",
+        "mcp",
+        "add",
+        "own",
+        "--unconfined",
+        "--yes",
+        "--trust",
+        "--env",
+        "A=b",
+        "--",
     ];
     add.extend(command.iter().map(String::as_str));
     let added = home.run(&add);
@@ -206,7 +215,7 @@ fn variable_values_in_urls_are_never_printed() {
 fn a_server_added_again_needs_a_new_approval() {
     let home = Home::new();
     let command = Home::own_host(&["data"]);
-    let mut add = vec!["mcp", "add", "own"];
+    let mut add = vec!["mcp", "add", "own", "--unconfined"];
     let rest: Vec<&str> = ["--"]
         .into_iter()
         .chain(command.iter().map(String::as_str))

@@ -19,10 +19,14 @@ const NODE: [&str; 3] = [
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",
 ];
-const PYTHON: &str = "mcp-server-time==2026.10.19";
+const PYTHON: [&str; 3] = [
+    "mcp-server-time==2026.10.19",
+    "mcp-server-git==2026.10.19",
+    "mcp-server-fetch==2026.10.24",
+];
 
 /// Returns the command of a Node server. Packages are installed once below the target folder.
-fn node(server: &str) -> Option<Vec<String>> {
+pub fn node(server: &str) -> Option<Vec<String>> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     let folder = target().join("mcp-servers/node");
     let installed = *INSTALLED.get_or_init(|| {
@@ -46,19 +50,25 @@ fn node(server: &str) -> Option<Vec<String>> {
     Some(vec!["node".to_owned(), file.to_string_lossy().into_owned()])
 }
 
-fn python() -> Option<Vec<String>> {
+/// Returns the command of a Python server. Packages are installed once below the target folder.
+pub fn python(server: &str) -> Option<Vec<String>> {
+    static INSTALLED: OnceLock<bool> = OnceLock::new();
     let folder = target().join("mcp-servers/python");
-    let program = folder.join("bin/mcp-server-time");
-    if !program.exists() {
-        let mut venv = Command::new("python3");
-        venv.args(["-m", "venv"]).arg(&folder);
-        let mut pip = Command::new(folder.join("bin/pip"));
-        pip.args(["install", "--quiet", PYTHON]);
-        if !(succeeds(venv) && succeeds(pip) && program.exists()) {
-            skip("mcp-server-time");
-            return None;
+    let installed = *INSTALLED.get_or_init(|| {
+        let last = folder.join("bin/mcp-server-fetch");
+        last.exists() || {
+            let mut venv = Command::new("python3");
+            venv.args(["-m", "venv"]).arg(&folder);
+            let mut pip = Command::new(folder.join("bin/pip"));
+            pip.args(["install", "--quiet"]).args(PYTHON);
+            succeeds(venv) && succeeds(pip) && last.exists()
         }
+    });
+    if !installed {
+        skip(server);
+        return None;
     }
+    let program = folder.join("bin").join(server);
     Some(vec![program.to_string_lossy().into_owned()])
 }
 
@@ -79,7 +89,7 @@ fn skip(server: &str) {
     );
 }
 
-fn call(home: &Home, tool: &str, input: Value) -> Value {
+pub fn call(home: &Home, tool: &str, input: Value) -> Value {
     let input = input.to_string();
     home.json(&["call", tool, &input, "--json", "--mode", "yolo"])
 }
@@ -92,7 +102,7 @@ fn approved(name: &str, command: &[String], more: &str) -> Home {
     home
 }
 
-fn content_text(report: &Value) -> String {
+pub fn content_text(report: &Value) -> String {
     report["outcome"]["content"].to_string()
 }
 
@@ -273,7 +283,9 @@ fn server_memory() {
 
 #[test]
 fn server_time() {
-    let Some(command) = python() else { return };
+    let Some(command) = python("mcp-server-time") else {
+        return;
+    };
     let home = approved("time", &command, "");
     let test = home.json(&["mcp", "test", "time", "--json"]);
     assert_eq!(

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
+use tokio::runtime::Runtime;
 use toolhost::HostPaths;
+use toolhost::mcp_servers::program_reads;
 use toolhost_contract::text;
 use toolhost_contract::units::parse_duration;
-use toolhost_mcp_client::{LoginPage, ServerConfig};
+use toolhost_mcp_client::{LoginPage, ServerConfig, TransportConfig};
 
 use crate::commands::plugins::print_answer;
+use crate::config::PathEntry;
 use crate::control::{self, ControlAnswer, ControlRequest, running_hosts};
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::host_args::HostArgs;
@@ -20,6 +23,8 @@ use crate::terminal::{note, print};
 
 mod approve;
 pub mod edit;
+mod learn;
+mod proposal;
 mod server_state;
 
 use edit::ConfigText;
@@ -47,6 +52,9 @@ pub enum McpCommand {
     Test(TestArgs),
     /// Approve the command or address of a server and its current tools
     Approve(ApproveArgs),
+    /// Run a server, record what its sandbox refuses, and propose what to allow
+    #[command(after_help = learn::HELP)]
+    Learn(Box<learn::LearnArgs>),
     /// Log in to an HTTP server in your browser
     Login(NamedArgs),
 }
@@ -55,11 +63,13 @@ const ADD_HELP: &str = "\
 Examples:
   host mcp add memory -- npx -y @modelcontextprotocol/server-memory
   host mcp add time --trust -- uvx mcp-server-time
+  host mcp add files --allow-path docs:rw -- npx -y @modelcontextprotocol/server-filesystem docs
   host mcp add tracker --url https://example.org/mcp --header 'Authorization=Bearer ${TOKEN}'
 
-A server given as a command is a separate program that runs with your privileges and without a
-sandbox. Its full command is shown and runs only after you approve it; a changed command needs a
-new approval. A server given with --url is reached over the network.";
+A server given as a command runs in a sandbox: it gets its own directory as home, the paths and
+hosts that you allow, and the programs and libraries of the system. The command and its sandbox are
+shown, and it runs only after you approve both; a change needs a new approval. A server given with
+--url is reached over the network.";
 
 #[derive(Debug, Clone, Args)]
 pub struct FileArgs {
@@ -137,6 +147,23 @@ pub struct AddArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<String>,
 
+    /// Let the program read this path; `PATH:rw` also allows changes; repeatable
+    #[arg(long, value_name = "PATH", requires = "command", value_hint = ValueHint::AnyPath)]
+    pub allow_path: Vec<PathEntry>,
+
+    /// Let the program connect to this host over HTTP or HTTPS; repeatable
+    #[arg(long, value_name = "HOST", requires = "command")]
+    pub allow_host: Vec<String>,
+
+    /// Let the program connect to all hosts, this machine included
+    #[arg(long, requires = "command", conflicts_with = "allow_host")]
+    pub allow_network: bool,
+
+    /// Run the program without a sandbox, with all your privileges
+    #[arg(long, requires = "command",
+        conflicts_with_all = ["allow_path", "allow_host", "allow_network"])]
+    pub unconfined: bool,
+
     /// Trust the annotations of the server's tools, such as read-only
     #[arg(long)]
     pub trust: bool,
@@ -169,20 +196,21 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub async fn mcp(command: McpCommand) -> Result<Exit, CliError> {
+pub fn mcp(runtime: &Runtime, command: McpCommand) -> Result<Exit, CliError> {
     match command {
-        McpCommand::List(args) => server_state::list(&args).await,
+        McpCommand::List(args) => runtime.block_on(server_state::list(&args)),
         McpCommand::Add(args) => add(&args, Existing::Refuse),
         McpCommand::Update(args) => add(&args, Existing::Replace),
         McpCommand::Remove(args) => remove(&args),
         McpCommand::Refresh => refresh(),
-        McpCommand::Test(args) => server_state::test(&args).await,
+        McpCommand::Test(args) => runtime.block_on(server_state::test(&args)),
         McpCommand::Approve(args) => {
-            let exit = approve::approve(&args).await?;
+            let exit = runtime.block_on(approve::approve(&args))?;
             reload_running_hosts(&load(&args.file)?);
             Ok(exit)
         }
-        McpCommand::Login(args) => login(&args).await,
+        McpCommand::Learn(args) => learn::learn(runtime, &args),
+        McpCommand::Login(args) => runtime.block_on(login(&args)),
     }
 }
 
@@ -288,11 +316,7 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
         .config
         .as_ref()
         .map_err(|reason| undo(CliError::new(Exit::Usage, reason.clone())))?;
-    note(&format!(
-        "server `{}` is not sandboxed: it runs with your privileges\n  {}",
-        args.name,
-        config.description().replace('\n', "\n  ")
-    ));
+    note(&approval_text(config));
     let keep = ServerStorage::from_settings(&settings);
     let allowed = confirm_unless("allow it to run?", args.yes);
     if allowed != Some(false) {
@@ -392,7 +416,7 @@ async fn login(args: &NamedArgs) -> Result<Exit, CliError> {
         .as_ref()
         .map_err(|reason| CliError::new(Exit::Config, reason.clone()))?;
     let keep = ServerStorage::from_settings(&settings);
-    let toolhost_mcp_client::TransportConfig::Http(address) = &config.transport else {
+    let TransportConfig::Http(address) = &config.transport else {
         return Err(CliError::new(
             Exit::Usage,
             format!(
@@ -445,6 +469,28 @@ fn require_approval(keep: &ServerStorage, config: &ServerConfig) -> Result<(), C
             config.description().replace('\n', "\n  ")
         ),
     ))
+}
+
+/// What an approval of a server covers.
+fn approval_text(config: &ServerConfig) -> String {
+    let mut shown = config.description();
+    let how = match &config.transport {
+        TransportConfig::Http(_) => "is reached over the network and is not sandboxed",
+        TransportConfig::Stdio(_) if !config.is_confined() => {
+            "is not sandboxed: it runs with your privileges"
+        }
+        TransportConfig::Stdio(_) => {
+            let reads = program_reads(config).into_iter();
+            let reads = reads.filter(|path| !path.starts_with("/usr") && !path.starts_with("/opt"));
+            for path in reads {
+                let path = text::escape_line(&path.to_string_lossy(), usize::MAX);
+                shown = format!("{shown}\n  reads its program in {path}");
+            }
+            "runs in a sandbox, with an own directory and the programs of the system"
+        }
+    };
+    let name = text::escape_line(&config.name, 80);
+    format!("server `{name}` {how}\n  {}", shown.replace('\n', "\n  "))
 }
 
 /// Asks for approval. Returns `None` if there is no terminal to prompt at.

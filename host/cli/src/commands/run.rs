@@ -54,11 +54,23 @@ pub struct RunArgs {
 }
 
 pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
-    let mut settings = if args.ask_client {
-        CliSettings::load_interactive(&args.host)?
+    start(runtime, args, load_settings(args)?)
+}
+
+pub fn load_settings(args: &RunArgs) -> Result<CliSettings, CliError> {
+    if args.ask_client {
+        CliSettings::load_interactive(&args.host)
     } else {
-        CliSettings::load(&args.host)?
-    };
+        CliSettings::load(&args.host)
+    }
+}
+
+/// Runs the prompt or the server until it ends.
+pub fn start(
+    runtime: &Runtime,
+    args: &RunArgs,
+    mut settings: CliSettings,
+) -> Result<Exit, CliError> {
     settings.mcp.prompts |= args.ask_client;
     let address = args.http.http;
     let interactive = address.is_none() && std::io::stdin().is_terminal();

@@ -31,7 +31,7 @@ pub use external_access::ProgramName;
 pub use file::Config;
 pub use hook::{HookTable, HookTarget, OnFailure};
 pub use mcp::McpTable;
-pub use other_systems::{McpServer, Secret, WebSearch};
+pub use other_systems::{McpServer, SandboxSetting, SandboxTable, Secret, WebSearch};
 pub use policy::{ImportKind, PermissionTable, PolicyTable};
 pub use project::ProjectTable;
 pub use read::{FileFormat, parse, parse_value, read, read_trusted};

@@ -108,6 +108,52 @@ pub struct McpServer {
     pub exclude_tools: Vec<String>,
     #[serde(deserialize_with = "key_case::any_case")]
     pub oauth: OAuthTable,
+    /// What a `command` may access.
+    pub sandbox: Option<SandboxSetting>,
+}
+
+/// The sandbox of a server: `"none"`, or a table of what it may access.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SandboxSetting {
+    None,
+    Table(SandboxTable),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SandboxTable {
+    /// Files and directories: `PATH`, or `PATH:rw` to allow changes.
+    pub paths: Vec<String>,
+    /// Rules for hosts, as in `allowed_hosts`.
+    pub hosts: Vec<String>,
+    /// All hosts and ports.
+    pub network: bool,
+}
+
+impl<'de> Deserialize<'de> for SandboxSetting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = SandboxSetting;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`\"none\"`, or a table of `paths`, `hosts` and `network`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<SandboxSetting, E> {
+                match text {
+                    "none" => Ok(SandboxSetting::None),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<SandboxSetting, M::Error> {
+                let table = SandboxTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(SandboxSetting::Table(table))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// Registration data for an authorization server.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use toolhost::mcp_servers::{self, ExclusionReport, MessageLimiter, ServerParts};
+use toolhost::mcp_servers::{self, ExclusionReport, MessageLimiter, ServerParts, ServerProtection};
 use toolhost_contract::text;
 use toolhost_kernel::{Kernel, PluginInfo};
 use toolhost_mcp_client::{
@@ -249,6 +249,8 @@ pub fn start(
             }
         }),
         on_event: Box::new(move |shared, event| on_event(shared, event)),
+        sandbox: ServerProtection::from_settings(&settings.core),
+        record: settings.record.clone(),
     };
     mcp_servers::start(config, parts)
 }

@@ -10,10 +10,11 @@ use toolhost::{SecretSettings, SecretValue};
 use toolhost_contract::{Digest, text};
 use toolhost_mcp_client::{
     Discovery, ExpandedText, HiddenValue, INHERITED_VARIABLES, OAuth, ServerAddress, ServerConfig,
-    ServerProgram, TIMEOUT, TransportConfig, plugin_name, tool_name,
+    ServerProgram, ServerSandbox, TIMEOUT, TransportConfig, plugin_name, tool_name,
 };
 use toolhost_net::{AllowedHosts, HostRule, Target};
 
+use super::server_sandbox::{self, DATA_VARIABLE};
 use super::{SettingsEnv, absolute};
 use crate::config::{McpServer, Secret, expand_variables};
 use crate::shell_words;
@@ -48,6 +49,7 @@ impl DiscoverySettings {
 pub fn servers(
     servers: BTreeMap<String, McpServer>,
     base: &Path,
+    data: Option<&Path>,
     secrets: &[SecretSettings],
     world: &SettingsEnv<'_>,
 ) -> Vec<ServerSettings> {
@@ -55,7 +57,7 @@ pub fn servers(
     let mut servers: Vec<_> = servers
         .map(|(name, server)| ServerSettings {
             enabled: server.enabled.unwrap_or(true),
-            config: server_config(&name, server, base, secrets, world),
+            config: server_config(&name, server, (base, data), secrets, world),
             name,
         })
         .collect();
@@ -101,7 +103,7 @@ fn reject_name_collisions(servers: &mut [ServerSettings]) {
 fn server_config(
     name: &str,
     server: McpServer,
-    base: &Path,
+    (base, data): (&Path, Option<&Path>),
     secrets: &[SecretSettings],
     world: &SettingsEnv<'_>,
 ) -> Result<ServerConfig, String> {
@@ -112,7 +114,16 @@ fn server_config(
     {
         return Err("this name is reserved for the discovery command; choose another".to_owned());
     }
-    let of_file = |text: &str| expand_variables(text, world.variable);
+    let sandbox = server_sandbox::resolve(server.sandbox.as_ref(), base, world)?;
+    let own = data
+        .filter(|_| sandbox != ServerSandbox::Unconfined)
+        .map(|data| data.join(name));
+    let own = own.map(|own| own.to_string_lossy().into_owned());
+    let variable = |wanted: &str| match (wanted, &own) {
+        (DATA_VARIABLE, Some(own)) => Some(own.clone()),
+        _ => (world.variable)(wanted),
+    };
+    let of_file = |text: &str| expand_variables(text, &variable);
     let hidden = |secret: &Secret| of_file(secret.reveal()).map(HiddenValue);
     let transport = server.transport.as_deref();
     let way = match (
@@ -127,15 +138,19 @@ fn server_config(
             for (name, value) in &server.env {
                 env.insert(name.to_string(), hidden(value)?);
             }
-            let args = server.args.iter().map(|arg| expand_value(arg, world));
+            let args = server.args.iter().map(|arg| expand_value(arg, &variable));
             let cwd = server.cwd.as_deref().map(of_file).transpose()?;
             TransportConfig::Stdio(ServerProgram {
-                command: expand_value(command, world)?,
+                command: expand_value(command, &variable)?,
                 args: args.collect::<Result<_, _>>()?,
                 env,
                 // Not the working directory, which can be untrusted, because some commands read files there.
                 cwd: cwd.map_or_else(|| base.to_owned(), |cwd| absolute(base, Path::new(&cwd))),
+                sandbox,
             })
+        }
+        (None, Some(_)) if server.sandbox.is_some() => {
+            return Err("`sandbox` is for servers with a `command`; remove it".to_owned());
         }
         (None, Some(url)) => {
             TransportConfig::Http(server_address(name, &server, url, secrets, world)?)
@@ -172,7 +187,7 @@ fn server_address(
     if transport.is_some_and(|transport| !http.contains(&transport)) {
         return Err(transport_mismatch(transport, "a `url`"));
     }
-    let url = expand_value(url, world)?;
+    let url = expand_value(url, world.variable)?;
     let mut headers = BTreeMap::new();
     for (name, value) in &server.headers {
         let value = match parse_secret_reference(value.reveal()) {
@@ -198,18 +213,21 @@ fn server_address(
 }
 
 /// Expands variables. In the shown form, variables that every program gets have their values, and others their names.
-fn expand_value(text: &str, world: &SettingsEnv<'_>) -> Result<ExpandedText, String> {
+fn expand_value(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<ExpandedText, String> {
     let secrets = RefCell::new(Vec::new());
     let shown = expand_variables(text, |name| {
-        let value = (world.variable)(name)?;
-        if INHERITED_VARIABLES.contains(&name) || value.is_empty() {
+        let value = variable(name)?;
+        if INHERITED_VARIABLES.contains(&name) || name == DATA_VARIABLE || value.is_empty() {
             return Some(value);
         }
         secrets.borrow_mut().push(value);
         Some(format!("${{{name}}}"))
     })?;
     Ok(ExpandedText {
-        value: expand_variables(text, world.variable)?,
+        value: expand_variables(text, variable)?,
         shown,
         secrets: secrets.into_inner(),
     })
@@ -318,6 +336,7 @@ mod tests {
         let servers = servers(
             config.mcp_servers.unwrap().0,
             Path::new("/etc/me"),
+            Some(Path::new("/state")),
             &secrets,
             &world,
         );
@@ -357,7 +376,9 @@ mod tests {
             [mcp_servers.c]
             type = "stdio"
             command = "x"
+            args = ["${TOOLHOST_DATA}/x"]
             cwd = "sub"
+            sandbox = { paths = ["data:rw"] }
             [mcp_servers.d]
             url = "https://example.org/mcp?key=${TOKEN}&${UNSET:-a}=b"
             "#,
@@ -388,6 +409,13 @@ mod tests {
             [mcp_servers.e]
             command = "x"
             env = { A = "${UNSET}" }
+            [mcp_servers.f]
+            url = "https://example.org/mcp"
+            sandbox = "none"
+            [mcp_servers.g]
+            command = "x"
+            args = ["${TOOLHOST_DATA}"]
+            sandbox = "none"
             [mcp_servers.discovery-command]
             command = "x"
             [mcp_servers.Discovered]

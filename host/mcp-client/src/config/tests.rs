@@ -13,6 +13,7 @@ fn stdio(command: &str, args: &[&str], env: &[&str]) -> ServerConfig {
                 .map(|name| ((*name).to_owned(), HiddenValue("secret".to_owned())))
                 .collect(),
             cwd: PathBuf::from("/home/me"),
+            sandbox: crate::sandbox::ServerSandbox::Unconfined,
         }),
         include: Vec::new(),
         exclude: Vec::new(),

@@ -202,6 +202,20 @@ pub fn install_filters(network: bool, local_sockets: bool) -> Result<(), String>
     Ok(())
 }
 
+/// Stops this process for its tracer at these calls.
+pub fn stop_at(calls: impl Iterator<Item = c_long>) -> Result<(), String> {
+    let build = || {
+        let rules: Rules = calls.map(|number| (number, Vec::new())).collect();
+        let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+        let stop = SeccompAction::Trace(0);
+        SeccompFilter::new(rules, SeccompAction::Allow, stop, arch)?.try_into()
+    };
+    let program: BpfProgram = build()
+        .map_err(|error: seccompiler::BackendError| format!("cannot build a filter: {error}"))?;
+    apply_filter(&program)
+        .map_err(|error| format!("the kernel refused the system call filter: {error}"))
+}
+
 fn build_programs(
     network: bool,
     local_sockets: bool,

@@ -1,7 +1,7 @@
 //! The launcher: applies all limits to itself and then executes the program.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -51,11 +51,17 @@ fn prepare(request: &LaunchRequest, descriptors: Descriptors) -> Result<(), Laun
     drop(cwd);
     confine::set_limits(&request.limits)
         .map_err(LaunchStage::Launch.failure("cannot set limits"))?;
+    let refused = |reason| LaunchFailure {
+        stage: LaunchStage::Confine,
+        reason,
+    };
+    if let Some(proxy) = request.proxy {
+        let host = held.get(proxy).map(OwnedFd::as_fd);
+        let host = host.ok_or_else(|| refused("the socket of the proxy is missing".to_owned()))?;
+        confine::enter_private_network(host).map_err(refused)?;
+    }
     if let Some(sandbox_rules) = &request.sandbox_rules {
-        confine::confine(sandbox_rules, &held).map_err(|reason| LaunchFailure {
-            stage: LaunchStage::Confine,
-            reason,
-        })?;
+        confine::confine(sandbox_rules, &held, request.record.is_some()).map_err(refused)?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 mod descendants;
 mod enter;
+mod observe;
+mod refused_calls;
 mod warden;
 
 use std::ffi::OsString;
@@ -9,6 +11,9 @@ use std::process::ExitCode;
 
 pub const WATCH: &str = "watch";
 pub const ENTER: &str = "enter";
+pub const OBSERVE: &str = "observe";
+
+pub use refused_calls::{ProgramAccess, numbers as observed_calls};
 
 /// The main function of a warden or a launcher. Call it at the start of `main`, before any thread is started, if the
 /// first argument is the hidden one of [`crate::Launcher`], with the arguments that follow it.
@@ -21,6 +26,7 @@ pub fn launch(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match role {
         Some(WATCH) => warden::run_warden(),
         Some(ENTER) => enter::run_launcher(),
+        Some(OBSERVE) => observe::run_observer(),
         _ => Err(std::io::Error::other(
             "this role can only be started by the host",
         )),

@@ -15,7 +15,7 @@ use rustix::process::{
     waitpid,
 };
 
-use super::{ENTER, descendants};
+use super::{ENTER, OBSERVE, descendants};
 use crate::wire::{
     self, Descriptors, LaunchFailure, LaunchRequest, LaunchStage, WardenCommand, WardenReport,
 };
@@ -59,7 +59,12 @@ pub fn run_warden() -> io::Result<()> {
 fn launch(request: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, LaunchFailure> {
     let (ours, theirs) =
         UnixStream::pair().map_err(LaunchStage::Launch.failure("cannot make a socket"))?;
-    let pid = start_launcher(&request.launcher, &theirs)
+    let role = if request.record.is_some() {
+        OBSERVE
+    } else {
+        ENTER
+    };
+    let pid = start_launcher(&request.launcher, role, &theirs)
         .map_err(LaunchStage::Launch.failure("cannot start the launcher"))?;
     drop(theirs);
     let sent = wire::send_descriptors(&ours, &descriptors.borrowed())
@@ -76,9 +81,9 @@ fn launch(request: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, Lau
     Err(failure)
 }
 
-/// Starts this executable as a launcher, with `stdin` as its standard input, default signal dispositions and no blocked
+/// Starts this executable as a launcher or an observer, with `stdin` as its standard input, default signal dispositions and no blocked
 /// signals, so that the program does not inherit the host's. The standard library resets only SIGPIPE.
-fn start_launcher(arguments: &[String], stdin: &UnixStream) -> io::Result<i32> {
+pub fn start_launcher(arguments: &[String], role: &str, stdin: &UnixStream) -> io::Result<i32> {
     const PROGRAM: &str = "/proc/self/exe";
     let mut attributes = PosixSpawnAttr::init()?;
     attributes.set_flags(
@@ -90,7 +95,7 @@ fn start_launcher(arguments: &[String], stdin: &UnixStream) -> io::Result<i32> {
     actions.add_dup2(stdin.as_raw_fd(), 0)?;
     let arguments = std::iter::once(PROGRAM)
         .chain(arguments.iter().map(String::as_str))
-        .chain([ENTER])
+        .chain([role])
         .map(CString::new)
         .collect::<Result<Vec<_>, _>>()?;
     let variables: &[CString] = &[];

@@ -22,6 +22,7 @@ fn sh(script: &str) -> PipedCommand {
         cwd: PathBuf::from("/"),
         variables: vec![("GIVEN".to_owned(), "yes".to_owned())],
         path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
+        sandbox: None,
     }
 }
 
@@ -36,6 +37,8 @@ async fn a_program_ends_when_its_input_closes() {
         mut stdin,
         mut stdout,
         stderr: _stderr,
+        proxy: _,
+        refused: _,
     } = pipes;
     stdin.write_all(b"hello\nmore").await.unwrap();
     drop(stdin);

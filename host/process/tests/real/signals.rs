@@ -56,6 +56,7 @@ async fn status_of_an_unconfined_program() -> String {
         cwd: PathBuf::from("/"),
         variables: Vec::new(),
         path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
+        sandbox: None,
     };
     let (child, mut pipes) = PipedProcess::start(&launcher, &command).await.unwrap();
     let mut status = String::new();

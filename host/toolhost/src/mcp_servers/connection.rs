@@ -12,12 +12,13 @@ use toolhost_mcp_client::{
 use toolhost_process::Launcher;
 
 use super::messages::{ExclusionReport, MessageLimiter};
-use super::{ServerParts, program_files, register, start};
+use super::{ServerParts, ServerProtection, program_files, register, start};
 use crate::load::{Host, MessageSink};
 
 /// What [`Host::connect`] needs of the host's parts.
 pub(crate) struct ServerConnector {
     pub launcher: Option<Launcher>,
+    pub sandbox: ServerProtection,
     pub on_message: MessageSink,
     /// The names of connected servers, as in the names of their tools.
     pub connected: Arc<Mutex<BTreeSet<String>>>,
@@ -68,8 +69,8 @@ impl Host {
     /// the first attempt has failed. They follow the server's later lists and return after a loss of the connection.
     ///
     /// The call approves the server and the tools that it lists first; nothing is stored. Tools that the server adds or
-    /// changes later are left out until [`McpServer::approve_changes`]. The server is not sandboxed. Rules, records and
-    /// hooks apply to its tools.
+    /// changes later are left out until [`McpServer::approve_changes`]. A server that is a program runs in the sandbox
+    /// of its configuration. Rules, records and hooks apply to its tools.
     ///
     /// # Errors
     ///
@@ -90,6 +91,8 @@ impl Host {
             approvals: Arc::clone(&approvals),
             logins: None,
             launcher: self.connector.launcher.clone(),
+            sandbox: self.connector.sandbox.clone(),
+            record: None,
             log: Arc::new(move |line| on_message(&format!("server `{name}`: {line}"))),
             on_event: Box::new(move |shared, event| events.follow(shared, event)),
         };

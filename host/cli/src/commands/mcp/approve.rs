@@ -12,7 +12,7 @@ use toolhost_mcp_client::{
     AdoptedTool, ApprovedDefinition, ToolChange, private_file, private_folder,
 };
 
-use super::{ApproveArgs, confirm_unless, find, is_discovery, load};
+use super::{ApproveArgs, approval_text, confirm_unless, find, is_discovery, load};
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::servers::{ServerStorage, discovery_context, start};
 use crate::settings::{CliSettings, DiscoverySettings};
@@ -41,11 +41,7 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, CliError> {
         .is_approved(&args.name, digest)
         .or_exit(Exit::Store)?
     {
-        note(&format!(
-            "server `{}` is not sandboxed: it runs with your privileges\n  {}",
-            args.name,
-            config.description().replace('\n', "\n  ")
-        ));
+        note(&approval_text(config));
         if let Some(exit) = confirm_or_exit("allow it to run?", args)? {
             return Ok(exit);
         }

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toolhost_contract::Access;
 use toolhost_hostfiles::read_text;
 
 use super::AddArgs;
+use super::proposal::Proposal;
 
 /// Maximum size of a configuration file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -112,6 +114,9 @@ pub fn add_server(before: &ConfigText, args: &AddArgs) -> anyhow::Result<String>
     if let Some(cwd) = &args.cwd {
         server["cwd"] = value(cwd);
     }
+    if let Some(sandbox) = sandbox_value(args)? {
+        server["sandbox"] = value(sandbox);
+    }
     for (name, on) in [("trust", args.trust), ("insecure", args.insecure)] {
         if on {
             server[name] = value(true);
@@ -124,6 +129,70 @@ pub fn add_server(before: &ConfigText, args: &AddArgs) -> anyhow::Result<String>
         bail!("server `{}` already exists; remove it first", args.name);
     }
     servers.insert(&args.name, Item::Table(server));
+    Ok(file.to_string())
+}
+
+/// The key `sandbox`; none for the default, a sandbox without access.
+fn sandbox_value(args: &AddArgs) -> anyhow::Result<Option<toml_edit::Value>> {
+    if args.unconfined {
+        return Ok(Some("none".into()));
+    }
+    let mut table = toml_edit::InlineTable::new();
+    if !args.allow_path.is_empty() {
+        let paths = args.allow_path.iter().map(|entry| {
+            // As typed, it is relative to the current directory; in the file, to the directory of the file.
+            let path = std::path::absolute(&entry.path)?;
+            let path = path.to_str().context("a path is not UTF-8")?;
+            let access = if entry.access == Access::ReadWrite {
+                ":rw"
+            } else {
+                ""
+            };
+            Ok(format!("{path}{access}"))
+        });
+        table.insert("paths", paths.collect::<anyhow::Result<Array>>()?.into());
+    }
+    if !args.allow_host.is_empty() {
+        table.insert("hosts", Array::from_iter(&args.allow_host).into());
+    }
+    if args.allow_network {
+        table.insert("network", true.into());
+    }
+    Ok((!table.is_empty()).then(|| table.into()))
+}
+
+/// Adds the paths and hosts to the sandbox of a server.
+pub fn extend_sandbox(
+    before: &ConfigText,
+    name: &str,
+    proposal: &Proposal,
+) -> anyhow::Result<String> {
+    let mut file: DocumentMut = before.text.parse()?;
+    let key = servers_key(&file);
+    let servers = file.get_mut(key).and_then(Item::as_table_like_mut);
+    let server = servers
+        .and_then(|servers| servers.get_mut(name))
+        .and_then(Item::as_table_like_mut);
+    let Some(server) = server else {
+        bail!("server `{name}` is not in `[{key}]`; add these lines to its `sandbox` by hand");
+    };
+    let sandbox = server
+        .entry("sandbox")
+        .or_insert_with(|| value(toml_edit::InlineTable::new()));
+    let Some(sandbox) = sandbox.as_table_like_mut() else {
+        bail!("the `sandbox` of server `{name}` is not a table; change it by hand");
+    };
+    let hosts: Vec<String> = proposal.hosts.iter().cloned().collect();
+    for (name, added) in [("paths", proposal.paths().collect()), ("hosts", hosts)] {
+        if added.is_empty() {
+            continue;
+        }
+        let list = sandbox.entry(name).or_insert_with(|| value(Array::new()));
+        let Some(list) = list.as_array_mut() else {
+            bail!("`{name}` of the sandbox is not a list; change it by hand");
+        };
+        list.extend(added);
+    }
     Ok(file.to_string())
 }
 
@@ -226,6 +295,62 @@ mod tests {
                 timeout = "5000ms"
             "#]],
         );
+    }
+
+    #[test]
+    fn the_sandbox_is_written_with_absolute_paths() {
+        check(
+            "",
+            &[
+                "a",
+                "--allow-path",
+                "/data:rw",
+                "--allow-path",
+                "/docs",
+                "--allow-host",
+                "x.example",
+                "--",
+                "x",
+            ],
+            expect![[r#"
+                [mcp_servers.a]
+                command = "x"
+                sandbox = { paths = ["/data:rw", "/docs"], hosts = ["x.example"] }
+            "#]],
+        );
+        check(
+            "",
+            &["a", "--unconfined", "--", "x"],
+            expect![[r#"
+                [mcp_servers.a]
+                command = "x"
+                sandbox = "none"
+            "#]],
+        );
+    }
+
+    #[test]
+    fn proposals_are_added_to_the_sandbox() {
+        let proposal = Proposal {
+            read: ["/a".into()].into(),
+            write: ["/b".into()].into(),
+            hosts: ["x.example".to_owned()].into(),
+            notes: Vec::new(),
+        };
+        let extended = |before: &str| extend_sandbox(&text(before), "one", &proposal);
+        let after = extended("[mcp_servers.one] # mine\ncommand = \"x\"\n").unwrap();
+        assert_eq!(
+            after,
+            "[mcp_servers.one] # mine\ncommand = \"x\"\n\
+             sandbox = { paths = [\"/a\", \"/b:rw\"], hosts = [\"x.example\"] }\n"
+        );
+        let again = extended("[mcpServers.one.sandbox]\npaths = [\"/c\"] # kept\n").unwrap();
+        assert_eq!(
+            again,
+            "[mcpServers.one.sandbox]\npaths = [\"/c\", \"/a\", \"/b:rw\"] # kept\nhosts = [\"x.example\"]\n"
+        );
+        assert!(extended("[mcp_servers.one]\nsandbox = \"none\"\n").is_err());
+        assert!(extended("[mcp_servers.two]\n").is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolhost_contract::text;
-use toolhost_mcp_client::{Listing, ServerConfig, TransportConfig};
+use toolhost_mcp_client::{Listing, ServerConfig, ServerSandbox, TransportConfig};
 
 use super::{ListArgs, TestArgs, find, load, require_approval};
 use crate::exit::{CliError, Exit, OrExit as _};
@@ -57,9 +57,13 @@ fn row(known: &ConfiguredServer) -> Vec<String> {
         config.map_or("-", ServerConfig::transport_name).to_owned(),
         state.to_owned(),
         tools,
-        "no".to_owned(),
+        yes_or_no(config.is_some_and(ServerConfig::is_confined)).to_owned(),
         text::escape_line(&runs, 300),
     ]
+}
+
+fn yes_or_no(confined: bool) -> &'static str {
+    if confined { "yes" } else { "no" }
 }
 
 fn first_line(config: &ServerConfig) -> String {
@@ -85,7 +89,7 @@ fn to_json(known: &ConfiguredServer) -> Value {
         "name": known.name,
         "state": state,
         "reason": reason,
-        "sandboxed": false,
+        "sandboxed": config.is_some_and(ServerConfig::is_confined),
     });
     if let Some(config) = config {
         shown["transport"] = json!(config.transport_name());
@@ -97,6 +101,9 @@ fn to_json(known: &ConfiguredServer) -> Value {
                 shown["args"] = json!(program.args);
                 shown["cwd"] = json!(program.cwd);
                 shown["env"] = json!(program.env.keys().collect::<Vec<_>>());
+                if let ServerSandbox::Confined(profile) = &program.sandbox {
+                    shown["sandbox"] = json!(profile.lines());
+                }
             }
             TransportConfig::Http(address) => {
                 shown["url"] = json!(address.shown);

@@ -1,0 +1,170 @@
+//! `host mcp learn`: runs one server, records what its sandbox refuses, and proposes lines for the configuration.
+
+use std::path::Path;
+
+use clap::Args;
+use tokio::runtime::Runtime;
+use toolhost::mcp_servers::{AccessLog, ServerProtection};
+use toolhost_contract::text;
+use toolhost_mcp_client::{
+    ServerConfig, ServerProfile, ServerProgram, ServerSandbox, TransportConfig,
+};
+
+use super::proposal::{Proposal, ProposalContext, propose};
+use super::{
+    FileArgs, approval_text, config_file, confirm_unless, edit, find, load, reload_running_hosts,
+};
+use crate::commands::run::{self, RunArgs};
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::load::servers::ServerStorage;
+use crate::settings::CliSettings;
+use crate::terminal::note;
+
+pub const HELP: &str = "\
+The server runs as in `host run`, alone and in its sandbox. Call its tools at the prompt, or, if
+standard input is not a terminal, as an MCP client. When that ends, the paths and hosts that the
+sandbox refused are proposed as lines of the configuration. Nothing is changed before you agree.";
+
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    /// Name of a server, as `host mcp list` prints it
+    pub name: String,
+
+    /// Approve the server and apply what is proposed, without asking for confirmation
+    #[arg(long, short)]
+    pub yes: bool,
+
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+pub fn learn(runtime: &Runtime, args: &LearnArgs) -> Result<Exit, CliError> {
+    let mut settings = run::load_settings(&args.run)?;
+    let config = server_config(&settings, &args.name)?;
+    let (program, profile) = confined_program(&config)?;
+    if !is_approved(&settings, &config, args.yes)? {
+        return Ok(Exit::Denied);
+    }
+    let record = AccessLog::default();
+    settings.record = Some(record.clone());
+    settings.servers.retain(|server| server.name == args.name);
+    settings.discovery = None;
+    settings.core.plugins.clear();
+    let protection = ServerProtection::from_settings(&settings.core);
+    note(&format!(
+        "recording what the sandbox of server `{}` refuses; call its tools and end with Ctrl-D",
+        args.name
+    ));
+    // A server that cannot start without more access ends with an error; what it was refused is recorded.
+    let ended = run::start(runtime, &args.run, settings);
+    let context = ProposalContext::new(program, profile, protection);
+    let proposal = propose(&record.accesses(), &context);
+    for line in &proposal.notes {
+        note(&text::escape_line(line, 1_000));
+    }
+    if proposal.is_empty() {
+        let nothing = format!(
+            "the sandbox of server `{}` refused nothing that it could allow",
+            args.name
+        );
+        note(&nothing);
+        return ended;
+    }
+    apply(args, &proposal)?;
+    ended
+}
+
+fn server_config(settings: &CliSettings, name: &str) -> Result<ServerConfig, CliError> {
+    let config = find(settings, name)?.config.clone();
+    config.map_err(|reason| CliError::new(Exit::Config, reason))
+}
+
+fn confined_program(config: &ServerConfig) -> Result<(&ServerProgram, &ServerProfile), CliError> {
+    match &config.transport {
+        TransportConfig::Stdio(program) => match &program.sandbox {
+            ServerSandbox::Confined(profile) => Ok((program, profile)),
+            ServerSandbox::Unconfined => Err(CliError::new(
+                Exit::Usage,
+                format!(
+                    "server `{}` has no sandbox; remove `sandbox = \"none\"` first",
+                    config.name
+                ),
+            )),
+        },
+        TransportConfig::Http(_) => Err(CliError::new(
+            Exit::Usage,
+            format!(
+                "server `{}` is reached over the network and has no sandbox",
+                config.name
+            ),
+        )),
+    }
+}
+
+fn is_approved(settings: &CliSettings, config: &ServerConfig, yes: bool) -> Result<bool, CliError> {
+    let keep = ServerStorage::from_settings(settings);
+    let (name, digest) = (&config.name, config.digest());
+    if keep
+        .approvals
+        .is_approved(name, digest)
+        .or_exit(Exit::Store)?
+    {
+        return Ok(true);
+    }
+    note(&approval_text(config));
+    let allowed = confirm_unless("allow it to run?", yes) == Some(true);
+    if allowed {
+        keep.approvals.approve(name, digest).or_exit(Exit::Store)?;
+    } else {
+        note("not approved; run this at a terminal, or with --yes");
+    }
+    Ok(allowed)
+}
+
+/// Shows the lines, and writes them to the configuration and approves the new sandbox if the user agrees.
+fn apply(args: &LearnArgs, proposal: &Proposal) -> Result<(), CliError> {
+    let lines = proposal.lines();
+    let shown = lines
+        .iter()
+        .map(|line| format!("  {}\n", text::escape_line(line, 4_096)));
+    let shown: String = shown.collect();
+    note(&format!(
+        "server `{}` was refused:\n{}",
+        args.name,
+        shown.trim_end()
+    ));
+    let file_args = FileArgs {
+        config: args.run.host.config.clone(),
+    };
+    let settings = load(&file_args)?;
+    let file = config_file(&file_args, &settings)?;
+    let before = edit::read(&file).or_exit(Exit::Config)?;
+    let after = edit::extend_sandbox(&before, &args.name, proposal).or_exit(Exit::Config)?;
+    let question = format!("allow all of it, in {}?", shown_path(&file));
+    if confirm_unless(&question, args.yes) != Some(true) {
+        note("nothing was changed");
+        return Ok(());
+    }
+    edit::write(&file, &after).or_exit(Exit::Config)?;
+    let read = FileArgs {
+        config: Some(file.clone()),
+    };
+    let approved = load(&read).and_then(|settings| {
+        let config = server_config(&settings, &args.name)?;
+        let keep = ServerStorage::from_settings(&settings);
+        keep.approvals
+            .approve(&args.name, config.digest())
+            .or_exit(Exit::Store)?;
+        Ok(settings)
+    });
+    let settings = approved.inspect_err(|_| {
+        let _ = edit::restore(&file, &before);
+    })?;
+    note(&format!("changed {} in {}", args.name, shown_path(&file)));
+    reload_running_hosts(&settings);
+    Ok(())
+}
+
+fn shown_path(path: &Path) -> String {
+    text::escape_line(&path.to_string_lossy(), 400)
+}
