@@ -250,6 +250,25 @@ fn mcp_server_git_is_confined_to_the_repository() {
     server.assert_confined();
 }
 
+/// Whether this system allows the namespaces that network by host needs.
+fn allows_namespaces(test: &str) -> bool {
+    let allowed = [&["--net", "true"][..], &["--user", "--net", "true"]]
+        .iter()
+        .any(|arguments| {
+            let made = std::process::Command::new("unshare")
+                .args(*arguments)
+                .output();
+            made.is_ok_and(|made| made.status.success())
+        });
+    if !allowed {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: {test}: network namespaces are not allowed here"
+        );
+    }
+    allowed
+}
+
 /// Serves every path of `http://127.0.0.1:PORT`, and returns the port.
 fn web_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -268,9 +287,13 @@ fn web_server() -> u16 {
 
 #[test]
 fn mcp_server_fetch_reaches_the_allowed_host_only() {
-    let Some(command) = python("mcp-server-fetch") else {
+    if !allows_namespaces("mcp-server-fetch") {
+        return;
+    }
+    let Some(mut command) = python("mcp-server-fetch") else {
         return;
     };
+    command.push("--allow-private-ips".to_owned());
     let (allowed, other) = (web_server(), web_server());
     let sandbox = format!("{{ hosts = [\"127.0.0.1:{allowed}\"] }}");
     let server = Confined::new("fetch", Language::Python, &command, (&sandbox, ""));
@@ -293,7 +316,7 @@ fn a_changed_sandbox_needs_a_new_approval() {
     let set = |sandbox: &str| {
         home.clear();
         home.write(&format!(
-            "[mcp_servers.one]\ncommand = \"cat\"\n{sandbox}\n"
+            "[mcp_servers.one]\ncommand = \"true\"\n{sandbox}\n"
         ));
         let list = home.json(&["mcp", "list", "--json"]);
         list[0]["state"].as_str().unwrap().to_owned()
@@ -348,6 +371,9 @@ fn learn(home: &Home, name: &str, tool: &str, input: &Value) -> (String, String)
 
 #[test]
 fn refused_paths_and_hosts_are_learned() {
+    if !allows_namespaces("host mcp learn") {
+        return;
+    }
     let Some(mut command) = node("server-filesystem") else {
         return;
     };
@@ -369,9 +395,10 @@ fn refused_paths_and_hosts_are_learned() {
     let (answer, _) = learn(&home, "files", "read_text_file", &input);
     assert!(answer.contains("the text"), "{answer}");
 
-    let Some(command) = python("mcp-server-fetch") else {
+    let Some(mut command) = python("mcp-server-fetch") else {
         return;
     };
+    command.push("--allow-private-ips".to_owned());
     let port = web_server();
     home.server_with("fetch", &command, "sandbox = {}");
     let input = json!({"url": format!("http://127.0.0.1:{port}/page"), "raw": true});
