@@ -186,10 +186,7 @@ fn examples_run_in_a_copy_of_the_workspace_and_are_compared() {
         "{own:?}"
     );
     assert!(
-        own[2]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("→new`"),
+        own[2]["reason"].as_str().unwrap().contains("→new`"),
         "{own:?}"
     );
     assert_eq!(

@@ -88,6 +88,7 @@ mod tests {
                     variable: &|name| (name == "HOME").then(|| "/home/me".to_owned()),
                     read: &|_| Err("there is no file".to_owned()),
                     interactive: false,
+                    installed_plugins: None,
                 };
                 let server = &config.mcp_servers.unwrap().0["a"];
                 match resolve(server.sandbox.as_ref(), Path::new("/etc/me"), &world) {
