@@ -1,5 +1,6 @@
 //! The steps that verbs are made of, each one program started or one thing made.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -187,6 +188,11 @@ fn build_packages(job: &Job) -> Result<()> {
         job.cargo("build")
             .args(["--workspace", "--bin", "host", "--bin", "dist"]),
     )?;
+    let output = job.target.join("dist");
+    // Emptied first, so that packages of another version do not remain.
+    if output.exists() {
+        fs::remove_dir_all(&output).with_context(|| format!("empty {}", output.display()))?;
+    }
     let level = match job.profile {
         Profile::Dev => "fast",
         Profile::Release => "best",
@@ -196,7 +202,7 @@ fn build_packages(job: &Job) -> Result<()> {
             .arg(&job.root)
             .arg(job.host())
             .arg(debug.join("host"))
-            .arg(job.target.join("dist"))
+            .arg(output)
             .arg(level),
     )
 }

@@ -437,7 +437,8 @@ impl RunningHost {
     pub fn note_missing_grants(&self) {
         if self.loaded.lacks_grants() {
             note(
-                "note: no directory is granted, so tools see no files; grant one with --allow-path DIR or DIR:rw",
+                "note: no directory is granted, so tools see no files; grant one with --allow-path DIR or DIR:rw, or with \
+                 `host init`",
             );
         }
     }

@@ -14,6 +14,7 @@ mod program;
 mod tree;
 mod wheel;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -57,7 +58,7 @@ pub fn build(input: &Input<'_>, output: &Path) -> Result<Vec<PathBuf>> {
     let mut sums = String::new();
     for package in packages {
         let Package { name, bytes } = package?;
-        sums += &format!("{}  {name}\n", hex_digest(&bytes));
+        let _ = writeln!(sums, "{}  {name}", hex_digest(&bytes));
         written.push(write(output, &name, &bytes)?);
     }
     written.push(write(output, "SHA256SUMS", sums.as_bytes())?);
@@ -81,9 +82,9 @@ fn write(output: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
 }
 
 fn hex_digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(bytes);
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -16,7 +16,7 @@ use crate::config::PathEntry;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::settings::CliSettings;
 use crate::shell_words::split_command;
-use crate::terminal::prompter::ask_line;
+use crate::terminal::prompter::{TypedLine, ask_line};
 use crate::terminal::{note, print};
 
 pub const HELP: &str = "\
@@ -101,11 +101,20 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
     check(&file, &after)?;
     edit::write(&file, &after).or_exit(Exit::Config)?;
     print(&format!(
-        "added to {}:\n\n{shown}\nStart the host here with `host run`.",
-        file.display()
+        "added to {}:\n\n{shown}\nStart the host here with `{} run`.",
+        file.display(),
+        started_as()
     ))
     .or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// The name of the command: packages of systems install it as `toolhost`.
+fn started_as() -> String {
+    let program = std::env::args_os().next().map(PathBuf::from);
+    let name = program.as_deref().and_then(Path::file_name);
+    let name = name.map(|name| text::escape_line(&name.to_string_lossy(), 100));
+    name.unwrap_or_else(|| "host".to_owned())
 }
 
 fn refuse_existing(document: &DocumentMut, name: &str, file: &Path) -> Result<(), CliError> {
@@ -152,11 +161,10 @@ fn ask<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, CliError> {
     loop {
-        let Some(line) = ask_line(&format!("{question}\nanswer:")) else {
-            return Ok(None);
-        };
-        let Some(line) = line else {
-            return Err(CliError::new(Exit::Denied, "nothing was written"));
+        let line = match ask_line(&format!("{question}\nanswer:")) {
+            TypedLine::Line(line) => line,
+            TypedLine::Ended => return Err(CliError::new(Exit::Denied, "nothing was written")),
+            TypedLine::NoTerminal => return Ok(None),
         };
         match parse(&line) {
             Ok(answer) => return Ok(Some(answer)),

@@ -117,18 +117,27 @@ pub fn confirm(question: &str) -> Option<bool> {
     Some(confirm_with(&mut Tty::default(), question))
 }
 
-/// Asks for a line. Returns `None` if there is no terminal to prompt at, and `Some(None)` if the user ends the input.
-pub fn ask_line(question: &str) -> Option<Option<String>> {
+/// The answer to a question for a line.
+pub enum TypedLine {
+    Line(String),
+    /// The user ended the input.
+    Ended,
+    /// There is no terminal to prompt at.
+    NoTerminal,
+}
+
+/// Asks for a line.
+pub fn ask_line(question: &str) -> TypedLine {
     if !Tty::is_available() {
-        return None;
+        return TypedLine::NoTerminal;
     }
     let _asking = SCREEN.begin_question();
     let mut keys = Tty::default();
     loop {
         match read_answer(&mut keys, &AlwaysPending, |_| format!("{question} ")) {
-            Some(LineEvent::Line(line)) => return Some(Some(line)),
+            Some(LineEvent::Line(line)) => return TypedLine::Line(line),
             Some(LineEvent::Disturbed) => {}
-            None => return Some(None),
+            None => return TypedLine::Ended,
         }
     }
 }
