@@ -163,7 +163,7 @@ fn a_lock_file_grants_nothing_and_is_checked() {
             3,
             "unknown field",
         ),
-        ("size = ", "size = 9", 11, "another manifest"),
+        ("size = ", "size = 9", 11, "another size"),
         ("needs = []", "needs = [\"fs.write\"]", 11, "another needs"),
         (
             "effect = \"pure\"",
@@ -275,7 +275,7 @@ fn signed_packages_are_pinned_to_their_key() {
         "{refused:?}"
     );
     let unsigned = format!("{}/ann/unsigned:1", registry.address);
-    ann.run(0, &["publish", &second, &unsigned]);
+    ann.run(0, &["publish", "data.wasm", &unsigned]);
     let refused = bob.run(10, &["add", &unsigned, "--yes"]);
     assert!(refused.stderr.contains("--allow-unsigned"), "{refused:?}");
     let refused = bob.run(10, &["add", &unsigned, "--yes", "--key", &ann_pub]);
@@ -492,4 +492,142 @@ fn other_clients_and_layouts_work() {
         assert_eq!(called.stdout, "hi\n", "{called:?}");
         user.run(0, &["remove", name]);
     }
+}
+
+/// A cloned project can contain any lock file.
+#[test]
+fn a_lock_file_cannot_replace_the_package_of_another_author() {
+    let Some(registry) = Registry::start(false) else {
+        return;
+    };
+    let (ann, bob, mallory) = (User::new(), User::new(), User::new());
+    let (ann_pub, mallory_pub) = (ann.new_key("ann"), mallory.new_key("mallory"));
+    let [of_ann, of_mallory] =
+        ["ann", "mallory"].map(|name| format!("{}/{name}/notes:1", registry.address));
+    let plugin = ann.pack("2.0.0", &["fs.read"]);
+    ann.run(0, &["publish", &plugin, &of_ann, "--key", "ann"]);
+    bob.run(0, &["add", &of_ann, "--yes", "--key", &ann_pub]);
+    let plugin = mallory.pack("1.0.0", &["fs.write"]);
+    mallory.run(0, &["publish", &plugin, &of_mallory, "--key", "mallory"]);
+    mallory.run(0, &["add", &of_mallory, "--yes", "--key", &mallory_pub]);
+    mallory.run(0, &["lock"]);
+    let lock = mallory.env.path("toolhost.lock");
+    fs::copy(&lock, bob.env.path("toolhost.lock")).unwrap();
+    let refused = bob.run(10, &["sync", "--yes"]);
+    assert!(
+        refused.stderr.contains("signed by another key"),
+        "{refused:?}"
+    );
+    // With the key, the change is shown.
+    let shown = bob.run(5, &["sync", "--key", &mallory_pub]);
+    for change in [
+        "replaces the installed version",
+        "! source:",
+        "! new need: fs.write",
+    ] {
+        assert!(shown.stdout.contains(change), "{change}: {shown:?}");
+    }
+    // An unsigned package needs a flag, whatever the lock file states.
+    let unsigned = format!("{}/mallory/unsigned:1", registry.address);
+    mallory.run(0, &["publish", "data.wasm", &unsigned]);
+    mallory.run(0, &["add", &unsigned, "--yes", "--allow-unsigned"]);
+    mallory.run(0, &["lock", "data"]);
+    fs::copy(&lock, bob.env.path("toolhost.lock")).unwrap();
+    let refused = bob.run(10, &["sync", "--yes"]);
+    assert!(refused.stderr.contains("--allow-unsigned"), "{refused:?}");
+    // The code of another file than the locked one is not run.
+    let text = fs::read_to_string(&lock).unwrap();
+    let content = text
+        .lines()
+        .find(|line| line.starts_with("content"))
+        .unwrap();
+    let other = format!("content = \"sha256:{}\"", "0".repeat(64));
+    fs::write(bob.env.path("toolhost.lock"), text.replace(content, &other)).unwrap();
+    let refused = bob.run(10, &["sync", "--yes", "--allow-unsigned"]);
+    assert!(refused.stderr.contains("has the digest"), "{refused:?}");
+}
+
+/// Each host and each file has one form that rules are compared with.
+#[test]
+fn other_spellings_do_not_avoid_a_rule() {
+    let Some(registry) = Registry::start(false) else {
+        return;
+    };
+    let user = User::new();
+    let port = registry.address.rsplit(':').next().unwrap();
+    user.run(
+        0,
+        &[
+            "publish",
+            "data.wasm",
+            &format!("localhost:{port}/a/data:1"),
+        ],
+    );
+    fs::create_dir(user.env.path("good")).unwrap();
+    let ann_pub = user.new_key("ann");
+    let rule = |from: &str, required: bool| {
+        format!(
+            "[[signatures.rule]]\nfrom = \"{from}\"\nkeys = [\"{ann_pub}\"]\nrequired = {required}\n"
+        )
+    };
+    let good = user.env.path("good").canonicalize().unwrap();
+    for (config, references) in [
+        (
+            rule(&format!("LocalHost:{port}/*"), true),
+            vec![
+                format!("LOCALHOST:{port}/a/data:1"),
+                format!("localhost:0{port}/a/data:1"),
+            ],
+        ),
+        (
+            rule(&format!("localhost:{port}/a/data"), true),
+            vec![format!("localhost:{port}/a/data:1")],
+        ),
+        (
+            rule(&format!("{}/*", good.display()), false) + &rule("*", true),
+            vec!["./good/../data.wasm".to_owned()],
+        ),
+    ] {
+        fs::write(user.env.path("trust.toml"), config).unwrap();
+        for reference in references {
+            let args = [
+                "add",
+                &reference,
+                "--yes",
+                "--allow-unsigned",
+                "--config",
+                "trust.toml",
+            ];
+            let refused = user.run(10, &args);
+            assert!(
+                refused.stderr.contains("not signed"),
+                "{reference}: {refused:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_could_not_be_read_later_is_not_installed() {
+    let user = User::new();
+    let names: Vec<String> = (0..600)
+        .map(|number| format!("\"A_LONG_VARIABLE_NAME_{number:010}\""))
+        .collect();
+    let manifest = format!(
+        "name = \"many\"\nversion = \"1.0.0\"\ndescription = \"d\"\n[[needs]]\ncapability = \"env\"\nwhy = \"w\"\nnames = [{}]\n",
+        names.join(", ")
+    );
+    fs::copy(
+        target().join("guests/plain_functions.wasm"),
+        user.env.path("many.wasm"),
+    )
+    .unwrap();
+    fs::write(user.env.path("many.plugin.toml"), manifest).unwrap();
+    let refused = user.run(3, &["add", "many.wasm", "--yes"]);
+    assert!(
+        refused.stderr.contains("has more than 16384 bytes"),
+        "{refused:?}"
+    );
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    assert!(user.encodes());
 }

@@ -280,6 +280,15 @@ pub fn select_host(
 impl HostDescription {
     /// Sends a request and waits for the answer.
     pub fn send(&self, request: ControlRequest) -> Result<ControlAnswer, CliError> {
+        self.send_within(request, ANSWER_TIMEOUT)
+    }
+
+    /// Sends a request and waits at most this long for the answer.
+    pub fn send_within(
+        &self,
+        request: ControlRequest,
+        patience: Duration,
+    ) -> Result<ControlAnswer, CliError> {
         let envelope = Envelope {
             token: self.token.clone(),
             request,
@@ -288,7 +297,7 @@ impl HostDescription {
         line.push(b'\n');
         let exchange = || {
             let mut stream = BlockingStream::connect(&self.socket)?;
-            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+            stream.set_read_timeout(Some(patience))?;
             stream.write_all(&line)?;
             let mut answer = String::new();
             BufReader::new(stream.take(MAX_LINE)).read_line(&mut answer)?;

@@ -60,6 +60,7 @@ impl From<&PackageError> for Exit {
             PackageError::Reference(_) => Exit::Usage,
             PackageError::LockFormat { .. } => Exit::Config,
             PackageError::Plugin { .. } | PackageError::Layout { .. } => Exit::NoPlugin,
+            PackageError::ToolNameTaken { .. } => Exit::Denied,
             PackageError::Io { .. }
             | PackageError::StoreFull { .. }
             | PackageError::Directory(_)
@@ -68,6 +69,7 @@ impl From<&PackageError> for Exit {
             PackageError::DigestMismatch { .. }
             | PackageError::SizeMismatch { .. }
             | PackageError::Trust(_)
+            | PackageError::Unsigned
             | PackageError::UntrustedSigner(_)
             | PackageError::UnknownSigner
             | PackageError::Revoked { .. }

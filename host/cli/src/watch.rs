@@ -116,9 +116,9 @@ async fn follow_date(host: Arc<RunningHost>) {
 async fn follow_revocations(host: Arc<RunningHost>) {
     tokio::time::sleep(FIRST_REVOCATION_CHECK).await;
     loop {
-        if refresh_revocations(&host.settings).await {
-            host.control(ControlRequest::ReloadPackages).await;
-        }
+        refresh_revocations(&host.settings).await;
+        // Also for revocations that another process has stored.
+        host.control(ControlRequest::ReloadPackages).await;
         tokio::time::sleep(REVOCATION_CHECK).await;
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toolhost_contract::Digest;
+use toolhost_contract::{Digest, PluginName, ToolName};
 use toolhost_hostfiles::DirectoryError;
 use toolhost_net::NetError;
 
@@ -28,6 +28,16 @@ pub enum PackageError {
     LockFormat { path: PathBuf, reason: String },
     #[error("another command changes the installed plugins; try again when it has ended")]
     StoreBusy,
+    #[error(
+        "{plugin} has a tool `{tool}`, which is the name of a tool of the installed plugin {owner}; remove one of them"
+    )]
+    ToolNameTaken {
+        plugin: PluginName,
+        tool: ToolName,
+        owner: PluginName,
+    },
+    #[error("it is not signed, but a signature is required")]
+    Unsigned,
     #[error("`{name}` was changed by another command; try again")]
     Changed { name: String },
     #[error("{what} has the digest {actual}, not {expected}; it is not used")]

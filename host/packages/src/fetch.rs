@@ -15,7 +15,7 @@ use crate::registry::Registry;
 use crate::revocation::Revocations;
 use crate::signature::{self, MAX_BUNDLE};
 use crate::store::PackageStore;
-use crate::trust::{TrustError, TrustPolicy, bundle_path};
+use crate::trust::{TrustPolicy, bundle_path};
 
 /// Maximum size of a plugin file in bytes; the runtime loads no larger one.
 pub const MAX_PLUGIN: u64 = 32 << 20;
@@ -102,14 +102,15 @@ impl Fetched {
     ) -> Result<Verified, PackageError> {
         let (trusted, required) = trust.for_source(&self.source);
         let keys: Vec<PublicKey> = match options.pinned {
-            Some(pinned) if options.keys.is_empty() => vec![pinned],
-            _ => options.keys.iter().chain(trusted).copied().collect(),
+            _ if !options.keys.is_empty() => options.keys.clone(),
+            Some(pinned) => vec![pinned],
+            None => trusted.to_vec(),
         };
         let needs_signature = required || options.pinned.is_some() || !options.keys.is_empty();
         let signed = self.signer(&keys);
         let (signer, bundle) = match signed {
             Ok((key, bundle)) => (Some(key), Some(bundle)),
-            Err(PackageError::Trust(TrustError::Missing(_))) if !needs_signature => (None, None),
+            Err(PackageError::Unsigned) if !needs_signature => (None, None),
             Err(PackageError::UnknownSigner) if options.allow_unsigned && !needs_signature => {
                 (None, None)
             }
@@ -140,7 +141,7 @@ impl Fetched {
             }
         }
         Err(match last {
-            None => TrustError::Missing("the package has no signature".to_owned()).into(),
+            None => PackageError::Unsigned,
             Some(_) if keys.is_empty() => PackageError::UnknownSigner,
             Some(error) => PackageError::UntrustedSigner(error.to_string()),
         })

@@ -55,9 +55,14 @@ impl InstalledPackages {
     }
 
     /// Whether a plugin file that was loaded before must not run any more.
-    pub fn is_revoked(&self, file: &Path, digest: Digest, trust: &TrustPolicy) -> bool {
-        let checked = self.check(file, digest, trust);
-        matches!(checked, Err(PackageError::Revoked { .. }))
+    pub fn is_revoked(&self, digest: Digest, trust: &TrustPolicy) -> bool {
+        // The file may have changed, so only what is known of the loaded version counts.
+        let read = self.read.read().unwrap_or_else(PoisonError::into_inner);
+        let mut plugins = read.installed.plugins().iter();
+        let plugin = plugins.find(|plugin| plugin.content == digest);
+        let signer = plugin.and_then(|plugin| plugin.signer);
+        let checked = read.revocations.check(digest, signer, &trust.keys);
+        checked.is_err()
     }
 
     /// Checks a plugin file before its code is compiled or run: it is not revoked, a file of a package is the one that was

@@ -16,6 +16,8 @@ pub const LOCK_FILE: &str = "toolhost.lock";
 const VERSION: u32 = 1;
 const MAX_BYTES: u64 = 1 << 20;
 const MAX_PLUGINS: usize = 1_000;
+/// Maximum length of a version or a need in bytes.
+const MAX_NEED: usize = 16 << 10;
 const HEADER: &str = "# Written by `host`; it pins plugins and grants nothing.\n";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +117,24 @@ impl LockFile {
         self.plugins.iter().find(|one| one.name.as_str() == name)
     }
 
+    /// A tool of this plugin that has the name of a tool of another plugin.
+    pub fn conflict(&self, plugin: &LockedPlugin) -> Option<PackageError> {
+        let others = self.plugins.iter().filter(|one| one.name != plugin.name);
+        others
+            .flat_map(|other| {
+                let taken = plugin
+                    .tools
+                    .iter()
+                    .filter(|tool| other.tools.iter().any(|one| one.name == tool.name));
+                taken.map(|tool| PackageError::ToolNameTaken {
+                    plugin: plugin.name.clone(),
+                    tool: tool.name.clone(),
+                    owner: other.name.clone(),
+                })
+            })
+            .next()
+    }
+
     /// Adds a plugin in place of the one with its name.
     pub fn insert(&mut self, plugin: LockedPlugin) {
         self.remove(plugin.name.as_str());
@@ -137,11 +157,18 @@ impl LockFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(PackageError::io("read", path, error)),
         };
+        Self::parse(path, &text).map(Some)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, PackageError> {
         let invalid = |reason: String| PackageError::LockFormat {
             path: path.to_owned(),
             reason,
         };
-        let lock: Self = toml::from_str(&text)
+        if text.len() as u64 > MAX_BYTES {
+            return Err(invalid(format!("longer than {MAX_BYTES} bytes")));
+        }
+        let lock: Self = toml::from_str(text)
             .map_err(|error| invalid(text::escape_lines(error.to_string().trim_end(), 800)))?;
         if lock.version != VERSION {
             return Err(invalid(format!(
@@ -156,18 +183,21 @@ impl LockFile {
             return Err(invalid("plugins must be sorted, each name once".to_owned()));
         }
         // They are shown.
-        let is_text = |text: &String| text.len() <= 300 && !text.chars().any(text::is_hidden);
+        let is_text = |text: &String| text.len() <= MAX_NEED && !text.chars().any(text::is_hidden);
         let shown = |one: &LockedPlugin| is_text(&one.version) && one.needs.iter().all(is_text);
         if !lock.plugins.iter().all(shown) {
-            let reason = "versions and needs have at most 300 visible characters";
-            return Err(invalid(reason.to_owned()));
+            let reason =
+                format!("a version or a need has more than {MAX_NEED} bytes or hidden characters");
+            return Err(invalid(reason));
         }
-        Ok(Some(lock))
+        Ok(lock)
     }
 
     /// Replaces the file atomically and durably.
     pub fn write(&self, path: &Path) -> Result<(), PackageError> {
         let text = toml::to_string(self).expect("lock files serialize to TOML");
+        // What cannot be read later is not written.
+        Self::parse(path, &text)?;
         crate::store::write_file(path, format!("{HEADER}{text}").as_bytes())
             .map_err(|error| PackageError::io("write", path, error))
     }

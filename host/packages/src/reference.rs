@@ -6,11 +6,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use toolhost_contract::{Digest, text};
+use url::Url;
 
 /// Maximum length of a reference in bytes.
 const MAX_LEN: usize = 512;
 const MAX_TAG_LEN: usize = 128;
 const DEFAULT_TAG: &str = "latest";
+/// Start of the tags with lists of revoked versions.
+pub const REVOKED_TAG: &str = "toolhost-revoked";
 
 /// Where a plugin comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +80,12 @@ fn parse_url(url: &str) -> Result<Reference, String> {
         return Err(reason.to_owned());
     };
     let digest = Digest::parse(&format!("sha256:{digest}")).map_err(|error| error.to_string())?;
+    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("a URL must not contain a user name or password".to_owned());
+    }
     Ok(Reference::Url {
-        url: url.to_owned(),
+        url: url.into(),
         digest,
     })
 }
@@ -94,9 +101,7 @@ fn parse_registry(reference: &str) -> Result<RegistryReference, String> {
         None => (reference, None),
     };
     let (registry, rest) = rest.split_once('/').ok_or(forms)?;
-    if !is_registry(registry) {
-        return Err(forms.to_owned());
-    }
+    let registry = canonical_registry(registry).ok_or(forms)?;
     let (repository, tag) = rest.rsplit_once(':').unwrap_or((rest, DEFAULT_TAG));
     if !repository.split('/').all(is_path_component) {
         let reason =
@@ -107,19 +112,33 @@ fn parse_registry(reference: &str) -> Result<RegistryReference, String> {
         let reason = "a tag has up to 128 letters, digits, `_`, `.` and `-`";
         return Err(reason.to_owned());
     }
+    if tag.starts_with("sha256-") || tag.starts_with(REVOKED_TAG) {
+        return Err("this tag is for signatures or revocations; name another one".to_owned());
+    }
     Ok(RegistryReference {
-        registry: registry.to_owned(),
+        registry,
         repository: repository.to_owned(),
         tag: tag.to_owned(),
         digest,
     })
 }
 
-/// A host with a dot or a port, so that a directory is not taken for a host.
-fn is_registry(registry: &str) -> bool {
+/// A host with a dot or a port, so that a directory is not taken for a host. Each host has one form, because rules are
+/// compared with it.
+fn canonical_registry(registry: &str) -> Option<String> {
+    let registry = registry.to_ascii_lowercase();
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
     let is_named = registry == "localhost" || registry.contains(['.', ':']);
-    is_named && registry.len() <= 255 && registry.chars().all(is_allowed)
+    if !is_named || registry.len() > 255 || !registry.chars().all(is_allowed) {
+        return None;
+    }
+    let url = Url::parse(&format!("https://{registry}/")).ok()?;
+    let host = url.host_str()?;
+    Some(match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        // Also for the default port.
+        None => host.to_owned(),
+    })
 }
 
 /// A component of a name, as defined by the OCI distribution specification.
@@ -212,6 +231,8 @@ mod tests {
             ("r.example.org/ann/notes", "r.example.org/ann/notes:latest"),
             ("127.0.0.1:5000/n:1.0-a", "127.0.0.1:5000/n:1.0-a"),
             ("[::1]:5000/n:1", "[::1]:5000/n:1"),
+            ("LOCALHOST:05000/n:1", "localhost:5000/n:1"),
+            ("r.example.org:443/n:1", "r.example.org/n:1"),
             (&pinned, &pinned),
             (&url, &url),
             ("./notes.wasm", "./notes.wasm"),
@@ -232,6 +253,8 @@ mod tests {
             ("r.example.org/ann//n", "lower-case"),
             ("r.example.org/..", "lower-case"),
             ("r.example.org/n:", "a tag"),
+            ("r.example.org/n:toolhost-revoked-1", "revocations"),
+            ("https://me@example.org/n.wasm#sha256=", "not a digest"),
             ("r.example.org/n:a b", "a tag"),
             ("r.example.org/n@sha256:12", "not a digest"),
             ("https://example.org/n.wasm", "needs the digest"),

@@ -18,7 +18,9 @@ use url::Url;
 
 use crate::error::PackageError;
 use crate::fetch::{MAX_PLUGIN, Package, into_text, stem_of};
-use crate::reference::RegistryReference;
+use crate::key::PublicKey;
+use crate::reference::{REVOKED_TAG, RegistryReference};
+use crate::revocation::MAX_LIST;
 use crate::signature::MAX_BUNDLE;
 use connection::{Access, Answer, Call, Connections, MAX_DOCUMENT};
 use layout::{
@@ -29,8 +31,6 @@ use layout::{
 const MAX_LAYERS: usize = 16;
 /// Maximum number of signatures of one package that are tried.
 const MAX_SIGNATURES: usize = 16;
-/// Tag of the list of revoked versions of a repository.
-const REVOKED_TAG: &str = "toolhost-revoked";
 /// Packages are published without the time, so that publishing a file again yields the same manifest.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
@@ -142,25 +142,27 @@ impl Registry {
         Ok(digest)
     }
 
-    /// Uploads a signed list of revoked versions.
+    /// Uploads the list of revoked versions that this key has signed.
     pub async fn publish_revocations(
         &self,
         reference: &RegistryReference,
+        key: PublicKey,
         bundle: &str,
     ) -> Result<(), PackageError> {
         let manifest = self.bundle_manifest(reference, bundle, None).await?;
-        let reference = reference.with_tag(REVOKED_TAG);
+        let reference = reference.with_tag(&revoked_tag(key));
         self.put(&reference, MANIFEST, manifest).await.map(drop)
     }
 
-    /// The signed list of revoked versions of a repository, if there is one.
+    /// The list of revoked versions of a key in a repository, if there is one. Its signature is not verified.
     pub async fn revocations(
         &self,
         reference: &RegistryReference,
+        key: PublicKey,
     ) -> Result<Option<String>, PackageError> {
-        let reference = reference.with_tag(REVOKED_TAG);
+        let reference = reference.with_tag(&revoked_tag(key));
         match self.manifest(&reference, Access::Pull).await {
-            Ok((_, manifest)) => self.bundle(&reference, &manifest).await,
+            Ok((_, manifest)) => self.bundle(&reference, &manifest, MAX_LIST).await,
             Err(PackageError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -175,7 +177,7 @@ impl Registry {
         let path = format!("{}/tags/list?n=1000", reference.repository);
         let tags: Tags = self.list(reference, &path, "its tags").await?;
         let tags = tags.tags.unwrap_or_default().into_iter();
-        let tags = tags.filter(|tag| !tag.starts_with("sha256-") && tag != REVOKED_TAG);
+        let tags = tags.filter(|tag| !tag.starts_with("sha256-") && !tag.starts_with(REVOKED_TAG));
         Ok(tags.map(|tag| text::escape_line(&tag, 128)).collect())
     }
 
@@ -387,7 +389,7 @@ impl Registry {
         {
             let artifact = reference.with_digest(entry.digest);
             let (_, manifest) = self.manifest(&artifact, Access::Pull).await?;
-            bundles.extend(self.bundle(&artifact, &manifest).await?);
+            bundles.extend(self.bundle(&artifact, &manifest, MAX_BUNDLE).await?);
         }
         Ok(bundles)
     }
@@ -413,6 +415,7 @@ impl Registry {
         &self,
         reference: &RegistryReference,
         manifest: &Manifest,
+        limit: u64,
     ) -> Result<Option<String>, PackageError> {
         let [layer] = manifest.layers.as_slice() else {
             return Ok(None);
@@ -420,7 +423,7 @@ impl Registry {
         if layer.media_type != BUNDLE {
             return Ok(None);
         }
-        let bundle = self.blob(reference, layer, "the signature", MAX_BUNDLE);
+        let bundle = self.blob(reference, layer, "the signature", limit);
         bundle.await.map(|bundle| Some(into_text(bundle)))
     }
 
@@ -553,6 +556,11 @@ fn manifest_path(reference: &RegistryReference) -> String {
         None => reference.tag.clone(),
     };
     format!("{}/manifests/{name}", reference.repository)
+}
+
+/// Each key has a list, so that several authors can publish in one repository.
+fn revoked_tag(key: PublicKey) -> String {
+    format!("{REVOKED_TAG}-{}", key.id().hex())
 }
 
 fn fallback_tag(manifest: Digest) -> String {

@@ -18,8 +18,12 @@ use crate::key::{PublicKey, SigningKey};
 use crate::signature::{open_statement, sign_statement, subject};
 
 const PREDICATE_TYPE: &str = "urn:toolhost:revocation:v1";
-const MAX_ENTRIES: usize = 10_000;
-const MAX_FILE: u64 = 8 << 20;
+/// Maximum number of versions in a list.
+const MAX_ENTRIES: usize = 5_000;
+/// Maximum size of a signed list in bytes; one with all entries has about 4 MiB.
+pub const MAX_LIST: u64 = 8 << 20;
+/// Maximum size of all lists.
+const MAX_FILE: u64 = 64 << 20;
 const MAX_REASON: usize = 200;
 const VERSION: u32 = 1;
 
@@ -34,10 +38,17 @@ pub struct RevocationList {
 }
 
 impl RevocationList {
-    pub fn add(&mut self, content: Digest, reason: &str) {
+    pub fn add(&mut self, content: Digest, reason: &str) -> Result<(), PackageError> {
+        if self.revoked.len() >= MAX_ENTRIES && !self.revoked.contains_key(&content) {
+            let reason = format!(
+                "it has {MAX_ENTRIES} entries, which is the limit; use another key for new versions"
+            );
+            return Err(PackageError::Revocations(reason));
+        }
         self.sequence += 1;
         let reason = text::escape_line(reason, MAX_REASON);
         self.revoked.insert(content, reason);
+        Ok(())
     }
 
     /// Returns the signed list as JSON.

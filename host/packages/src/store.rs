@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! packages/installed.toml       the installed plugins; replacing it commits a change
-//! packages/content/HEX/         the files of one version: NAME.wasm, and beside it its manifest and signature
+//! packages/content/HEX-NAME/    the files of one version: NAME.wasm, and beside it its manifest and signature
 //! packages/incoming/            versions that are being fetched
 //! packages/revocations.json     verified lists of revoked files
 //! packages/lock                 locked while a change is committed
@@ -72,18 +72,19 @@ impl PackageStore {
 
     /// The plugin file of an installed version.
     pub fn file(&self, plugin: &LockedPlugin) -> PathBuf {
-        let directory = self.content_dir(plugin.content);
-        directory.join(format!("{}.wasm", plugin.name))
+        self.content_dir(plugin)
+            .join(format!("{}.wasm", plugin.name))
     }
 
-    fn content_dir(&self, content: Digest) -> PathBuf {
-        self.directory.join("content").join(content.hex())
+    fn content_dir(&self, plugin: &LockedPlugin) -> PathBuf {
+        self.directory.join("content").join(content_name(plugin))
     }
 
     /// Whether the file is in the store, and for which digest.
     pub fn digest_of_path(&self, file: &Path) -> Option<Digest> {
         let rest = file.strip_prefix(self.directory.join("content")).ok()?;
-        let hex = rest.components().next()?.as_os_str().to_str()?;
+        let name = rest.components().next()?.as_os_str().to_str()?;
+        let (hex, _) = name.split_once('-')?;
         Digest::parse(&format!("sha256:{hex}")).ok()
     }
 
@@ -154,8 +155,12 @@ impl PackageStore {
         let _lock = self.lock()?;
         let mut installed = self.installed()?;
         let name = plugin.name.to_string();
-        if installed.get(&name).map(|one| one.content) != old {
+        let before = installed.get(&name).cloned();
+        if before.as_ref().map(|one| one.content) != old {
             return Err(PackageError::Changed { name });
+        }
+        if let Some(conflict) = installed.conflict(&plugin) {
+            return Err(conflict);
         }
         // A list may have arrived in the meantime.
         self.revocations()?
@@ -163,12 +168,12 @@ impl PackageStore {
         let directory = self.place(verified, &plugin)?;
         sync_directory(directory.parent().unwrap_or(&directory))?;
         installed.insert(plugin);
-        self.write_installed(&installed)
+        self.write_installed(&installed, before.as_ref())
     }
 
     /// Moves the files to their place. A version that is there already is used if it is intact.
     fn place(&self, verified: Verified, plugin: &LockedPlugin) -> Result<PathBuf, PackageError> {
-        let target = self.content_dir(plugin.content);
+        let target = self.content_dir(plugin);
         let parent = self.directory.join("content");
         create_private_dir_all(&self.state, &parent)?;
         let is_intact = (self.digest)(&self.file(plugin)).ok() == Some(plugin.content);
@@ -201,20 +206,36 @@ impl PackageStore {
         let mut installed = self.installed()?;
         let removed = installed.remove(name);
         if removed.is_some() {
-            self.write_installed(&installed)?;
+            self.write_installed(&installed, removed.as_ref())?;
         }
         Ok(removed)
     }
 
-    fn write_installed(&self, installed: &LockFile) -> Result<(), PackageError> {
+    /// `before` is the version that is not used any more.
+    fn write_installed(
+        &self,
+        installed: &LockFile,
+        before: Option<&LockedPlugin>,
+    ) -> Result<(), PackageError> {
         installed.write(&self.directory.join("installed.toml"))?;
+        // Its time to be kept starts now. If this fails, it may be removed earlier.
+        if let Some(before) = before
+            && let Ok(directory) = File::open(self.content_dir(before))
+        {
+            let _ = directory.set_modified(SystemTime::now());
+        }
         let plugins = installed.plugins().iter();
-        let used: Vec<String> = plugins.map(|one| one.content.hex()).collect();
+        let used: Vec<String> = plugins.map(content_name).collect();
         remove_old_entries(&self.directory.join("content"), |name| {
             used.iter().any(|used| used == name)
         });
         Ok(())
     }
+}
+
+/// The name of the directory of a version. It contains the digest that a host checks.
+fn content_name(plugin: &LockedPlugin) -> String {
+    format!("{}-{}", plugin.content.hex(), plugin.name)
 }
 
 /// Removes directories that were last changed a day ago, except those to keep. Failures do not matter: the next change

@@ -29,11 +29,23 @@ pub struct TrustRule {
 }
 
 impl TrustRule {
-    fn matches(&self, source: &str) -> bool {
-        match self.from.strip_suffix('*') {
-            Some(prefix) => source.starts_with(prefix),
-            None => source == self.from,
-        }
+    /// Whether it covers a source. The digest of a registry reference does not matter; a rule without a tag covers all.
+    fn matches(&self, source: &Reference) -> bool {
+        let names = match source {
+            Reference::Registry(reference) => {
+                let name = format!("{}/{}", reference.registry, reference.repository);
+                [format!("{name}:{}", reference.tag), name]
+            }
+            other => [other.to_string(), other.to_string()],
+        };
+        let from = match self.from.split_once('/') {
+            Some((host, rest)) => format!("{}/{rest}", host.to_ascii_lowercase()),
+            None => self.from.clone(),
+        };
+        names.iter().any(|name| match from.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => *name == from,
+        })
     }
 }
 
@@ -78,8 +90,7 @@ pub fn signer(plugin: &Path, digest: Digest, keys: &[PublicKey]) -> Result<Publi
 impl TrustPolicy {
     /// The trusted keys for packages of this source, and whether a signature by one of them is required.
     pub fn for_source(&self, source: &Reference) -> (&[PublicKey], bool) {
-        let source = source.to_string();
-        match self.rules.iter().find(|rule| rule.matches(&source)) {
+        match self.rules.iter().find(|rule| rule.matches(source)) {
             Some(rule) => (&rule.keys, rule.required),
             None => (&self.keys, self.required),
         }

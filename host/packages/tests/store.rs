@@ -97,7 +97,7 @@ async fn interrupted_commands_leave_what_was_installed() {
     fs::create_dir(packages.join("incoming/fetch-killed")).unwrap();
     fs::write(packages.join("incoming/fetch-killed/notes.wasm"), "half").unwrap();
     let digest = Digest(Sha256::digest("two").into());
-    let second = packages.join("content").join(digest.hex());
+    let second = packages.join(format!("content/{}-notes", digest.hex()));
     fs::create_dir(&second).unwrap();
     fs::write(second.join("notes.wasm"), "tw").unwrap();
     assert_eq!(fixture.installed(), Some(first.clone()));
@@ -217,7 +217,7 @@ fn a_list_of_revoked_versions_only_grows_and_applies_to_its_author() {
     let sign = |sequence, revoked: &[Digest]| {
         let mut list = RevocationList::default();
         for digest in revoked {
-            list.add(*digest, "why");
+            list.add(*digest, "why").unwrap();
         }
         list.sequence = sequence;
         list.sign(&ann)

@@ -1,7 +1,9 @@
 //! Commands for packages: `host add`, `list`, `info`, `remove`, `search`, `update`, `lock`, `sync`, `publish`, `revoke`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use toolhost::HostPaths;
 use toolhost_contract::text;
@@ -28,6 +30,9 @@ pub use install::{
 };
 pub use lock_file::{LockArgs, SyncArgs, lock, sync};
 pub use publish::{PublishArgs, RevokeArgs, publish, revoke};
+
+/// How long a running host may take to load new versions before the command goes on.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What to accept, for commands that install.
 #[derive(Debug, Clone, Default, Args)]
@@ -65,6 +70,8 @@ struct Packages {
     store: PackageStore,
     registry: Registry,
     settings: CliSettings,
+    /// Whether running hosts are told about new revocations. A host does that itself.
+    notifies: bool,
 }
 
 impl Packages {
@@ -77,6 +84,7 @@ impl Packages {
             store: store()?,
             registry: Registry::default(),
             settings: CliSettings::load(&args)?,
+            notifies: true,
         })
     }
 
@@ -89,30 +97,25 @@ impl Packages {
     }
 }
 
-/// Gets the lists of revoked versions of all installed packages. Returns whether there are new ones. A failure is reported
-/// and does not affect the others.
-pub async fn refresh_revocations(settings: &CliSettings) -> bool {
+/// Gets the lists of revoked versions of all installed packages. A failure is reported and does not affect the others.
+pub async fn refresh_revocations(settings: &CliSettings) {
     let Some(store) = settings.core.packages.clone() else {
-        return false;
+        return;
     };
     let packages = Packages {
         store,
         registry: Registry::default(),
         settings: settings.clone(),
+        notifies: false,
     };
     // Loading has reported a store that cannot be read.
     let installed = packages.store.installed().unwrap_or_default();
-    let mut has_new = false;
     for plugin in installed.plugins() {
-        match packages.refresh_revocations(plugin).await {
-            Ok(new) => has_new |= new,
-            Err(CliError { error, .. }) => {
-                let name = &plugin.name;
-                note(&format!("warning: revoked versions of {name}: {error:#}"));
-            }
+        if let Err(CliError { error, .. }) = packages.refresh_revocations(plugin).await {
+            let name = &plugin.name;
+            note(&format!("warning: revoked versions of {name}: {error:#}"));
         }
     }
-    has_new
 }
 
 fn store() -> Result<PackageStore, CliError> {
@@ -141,10 +144,28 @@ fn parse_reference(text: &str) -> Result<Reference, CliError> {
     Ok(match reference {
         // Installed from another directory later.
         Reference::File(path) => {
-            Reference::File(std::path::absolute(path).or_exit(Exit::Internal)?)
+            let real = path
+                .canonicalize()
+                .with_context(|| format!("{}", path.display()))
+                .or_exit(Exit::Usage)?;
+            // The lock file contains it.
+            let text = real.to_string_lossy();
+            text.parse().or_exit(Exit::Usage)?
         }
         other => other,
     })
+}
+
+/// With `--yes`, unsigned packages of others need a flag of their own.
+fn refuse_unsigned(plugin: &LockedPlugin, accept: &AcceptArgs) -> Result<(), CliError> {
+    let is_remote = !matches!(plugin.source, Reference::File(_));
+    if plugin.signer.is_none() && is_remote && accept.yes && !accept.allow_unsigned {
+        let name = &plugin.name;
+        let message =
+            format!("{name} is not signed; pass --allow-unsigned with --yes to install it");
+        return Err(CliError::new(Exit::Signature, message));
+    }
+    Ok(())
 }
 
 /// Asks unless `yes`. Without a terminal the answer must be on the command line.
@@ -167,7 +188,7 @@ fn notify_running_hosts() {
     let paths = HostPaths::from_env(|name| std::env::var(name).ok());
     for host in running_hosts(paths.state.as_deref()) {
         let pid = host.pid;
-        match host.send(ControlRequest::ReloadPackages) {
+        match host.send_within(ControlRequest::ReloadPackages, RELOAD_TIMEOUT) {
             Ok(answer) => {
                 for error in answer.errors {
                     let error = text::escape_lines(&error, 2_000);
@@ -184,18 +205,27 @@ fn notify_running_hosts() {
 }
 
 /// Changes the lock file of the project in the current directory, if there is one.
-fn change_project_lock(change: impl FnOnce(&mut LockFile)) -> Result<(), CliError> {
-    let directory = std::env::current_dir().or_exit(Exit::Internal)?;
-    let path = LockFile::path_in(&directory);
-    if let Some(mut lock) = LockFile::read(&path)? {
+fn change_project_lock(change: impl FnOnce(&mut LockFile)) {
+    let directory = std::env::current_dir().or_exit(Exit::Internal);
+    let changed = directory.and_then(|directory| {
+        let path = LockFile::path_in(&directory);
+        let Some(mut lock) = LockFile::read(&path)? else {
+            return Ok(());
+        };
         let before = lock.clone();
         change(&mut lock);
         if lock != before {
             lock.write(&path)?;
             note(&format!("updated {}", path.display()));
         }
+        Ok(())
+    });
+    // What is installed does not depend on it.
+    if let Err(CliError { error, .. }) = changed {
+        note(&format!(
+            "warning: the lock file was not changed: {error:#}"
+        ));
     }
-    Ok(())
 }
 
 /// The entry in a lock file in this directory: a file below it has a relative path.

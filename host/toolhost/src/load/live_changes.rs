@@ -386,13 +386,20 @@ impl Host {
         changes: &mut PluginChanges,
     ) -> Vec<BrokenPlugin> {
         let mut broken = Vec::new();
-        let files = match loader.packages.refresh() {
+        let mut files = match loader.packages.refresh() {
             Ok(files) => files,
             Err(error) => {
                 let path = PathBuf::from("the installed packages");
                 return vec![BrokenPlugin::new(path, &error.to_string())];
             }
         };
+        let removed = loader.removed.clone();
+        let is_removed_here = |file: &Path| {
+            removed
+                .iter()
+                .any(|one| loader.packages.contains(one) && one.file_name() == file.file_name())
+        };
+        files.retain(|file| !is_removed_here(file));
         for path in &files {
             match load_current(loader, self, path).await {
                 Ok(change) => changes.changes.extend(change),
@@ -400,11 +407,16 @@ impl Host {
             }
         }
         let packages = loader.packages.clone();
+        let failed: Vec<PathBuf> = broken.iter().map(|one| one.path.clone()).collect();
+        let refused: Vec<_> = failed.iter().map(|path| path.file_name()).collect();
         let trust = &self.settings.trust;
         let must_go = |one: &PluginWithGrants| {
             let path = &one.served.path;
-            let is_removed = packages.contains(path) && !files.contains(path);
-            is_removed || packages.is_revoked(path, one.served.digest, trust)
+            // A version stays in use if the next one, whose file has the same name, cannot be loaded.
+            let has_broken_successor = refused.contains(&path.file_name());
+            let is_removed =
+                packages.contains(path) && !files.contains(path) && !has_broken_successor;
+            is_removed || packages.is_revoked(one.served.digest, trust)
         };
         for one in loader.plugins.iter().filter(|one| must_go(one)) {
             // A hook that disappears must not leave calls unguarded.

@@ -6,8 +6,8 @@ use toolhost_packages::{
     RevocationList, Verified, changes,
 };
 
-use super::Packages;
-use crate::exit::{CliError, Exit, OrExit};
+use super::{Packages, notify_running_hosts};
+use crate::exit::{CliError, Exit};
 use crate::load::runtime;
 use crate::terminal::note;
 
@@ -29,36 +29,49 @@ impl Packages {
         source: &Reference,
         name: Option<&PluginName>,
         options: &FetchOptions,
+        expected: Option<Digest>,
     ) -> Result<Candidate, CliError> {
         let fetched = Fetched::fetch(&self.store, &self.registry, source, name).await?;
+        if let Some(expected) = expected
+            && fetched.content != expected
+        {
+            let error = PackageError::DigestMismatch {
+                what: text::escape_line(&source.to_string(), 300),
+                expected,
+                actual: fetched.content,
+            };
+            return Err(error.into());
+        }
         let trust = &self.settings.core.trust;
         let verified = fetched.verify(trust, &self.store.revocations()?, options)?;
         let cache = self.settings.core.host_paths.cache.clone();
-        let loaded = runtime(cache, 1)?
-            .load(&verified.file())
-            .await
-            .or_exit(Exit::NoPlugin)?;
+        let file = verified.file();
+        let loaded = runtime(cache, 1)?.load(&file).await.map_err(|error| {
+            let shown = text::escape_line(&source.to_string(), 300);
+            let reason = error.to_string().replace(&*file.to_string_lossy(), &shown);
+            CliError::new(Exit::NoPlugin, reason)
+        })?;
         let manifest = loaded.manifest().clone();
         let tools = loaded.tools().to_vec();
         let locked = verified.locked(&manifest, &tools);
         self.refresh_revocations(&locked).await?;
         self.refuse_revoked(locked.content, locked.signer)?;
         let installed = self.store.installed()?;
-        for other in installed
-            .plugins()
-            .iter()
-            .filter(|one| one.name != locked.name)
-        {
-            let taken = |tool: &&Descriptor| other.tools.iter().any(|one| one.name == tool.name);
-            if let Some(tool) = tools.iter().find(taken) {
-                let message = format!(
-                    "{} has a tool `{}`, which is the name of a tool of the installed plugin {}; remove one of them",
-                    locked.name, tool.name, other.name
-                );
-                return Err(CliError::new(Exit::Denied, message));
-            }
+        if let Some(conflict) = installed.conflict(&locked) {
+            return Err(conflict.into());
         }
         let old = installed.get(locked.name.as_str()).cloned();
+        if let Some(pinned) = old.as_ref().and_then(|old| old.signer)
+            && locked.signer != Some(pinned)
+            && options.keys.is_empty()
+        {
+            let reason = format!(
+                "the installed version of {} is signed by the key {}; name the new key with --key if you trust it",
+                locked.name,
+                pinned.id()
+            );
+            return Err(PackageError::UntrustedSigner(reason).into());
+        }
         let changes = old.as_ref().map(|old| changes(old, &locked));
         Ok(Candidate {
             verified,
@@ -84,29 +97,35 @@ impl Packages {
         Ok(self.store.revocations()?.check(content, signer, trusted)?)
     }
 
-    /// Gets the list of revoked versions from the registry of a signed package. Returns whether there are new ones.
-    pub async fn refresh_revocations(&self, plugin: &LockedPlugin) -> Result<bool, CliError> {
+    /// Gets the list of revoked versions from the registry of a signed package, and tells running hosts about new ones. A
+    /// list that cannot be read is a warning: a registry could withhold it as well.
+    pub async fn refresh_revocations(&self, plugin: &LockedPlugin) -> Result<(), CliError> {
         let (Reference::Registry(reference), Some(signer)) = (&plugin.source, plugin.signer) else {
-            return Ok(false);
+            return Ok(());
         };
-        let Some(bundle) = self.registry.revocations(reference).await? else {
-            return Ok(false);
-        };
-        let trusted = self.settings.core.trust.keys.iter().copied();
-        let keys: Vec<PublicKey> = std::iter::once(signer).chain(trusted).collect();
-        let merged = RevocationList::verify(&bundle, &keys).and_then(|(key, list)| {
-            self.store
-                .change_revocations(|revocations| revocations.merge(key, list))
-        });
-        match merged {
-            Ok(has_new) => Ok(has_new),
-            // Whoever can write to the registry could otherwise stop updates with an invalid list.
-            Err(error @ PackageError::Revocations(_)) => {
-                let repository = text::escape_line(&reference.repository, 200);
-                note(&format!("warning: {repository}: {error}"));
-                Ok(false)
+        let merged = match self.registry.revocations(reference, signer).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(bundle)) => {
+                RevocationList::verify(&bundle, &[signer]).and_then(|(key, list)| {
+                    self.store
+                        .change_revocations(|revocations| revocations.merge(key, list))
+                })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
+        };
+        match merged {
+            Ok(has_new) => {
+                if has_new && self.notifies {
+                    notify_running_hosts();
+                }
+                Ok(())
+            }
+            Err(error @ (PackageError::Io { .. } | PackageError::StoreBusy)) => Err(error.into()),
+            Err(error) => {
+                let name = &plugin.name;
+                note(&format!("warning: revoked versions of {name}: {error}"));
+                Ok(())
+            }
         }
     }
 }

@@ -5,15 +5,15 @@ use toolhost_contract::units::format_size;
 use toolhost_contract::{PluginName, text};
 use toolhost_packages::{Change, LockedPlugin, Reference, RegistryReference};
 
-use super::show::{describe, describe_update, origin, short_source, title};
+use super::show::{describe, describe_grants, describe_update, origin, short_source, title};
 use super::{
     AcceptArgs, Packages, ask, change_project_lock, not_installed, notify_running_hosts,
-    parse_reference, relative_to, store,
+    parse_reference, refuse_unsigned, relative_to, store,
 };
 use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::terminal::print;
 use crate::terminal::style::table;
+use crate::terminal::{note, print};
 
 pub const ADD_HELP: &str = "\
 Examples:
@@ -92,7 +92,7 @@ pub async fn add(args: AddArgs) -> Result<Exit, CliError> {
     let source = parse_reference(&args.reference)?;
     let options = args.accept.options(None)?;
     let candidate = packages
-        .candidate(&source, args.name.as_ref(), &options)
+        .candidate(&source, args.name.as_ref(), &options, None)
         .await?;
     let locked = &candidate.locked;
     let is_intact = packages
@@ -109,11 +109,7 @@ pub async fn add(args: AddArgs) -> Result<Exit, CliError> {
         let update = describe_update(&candidate, old);
         print(&format!("replaces the installed version:\n{update}")).or_exit(Exit::Internal)?;
     }
-    let is_remote = !matches!(source, Reference::File(_));
-    if locked.signer.is_none() && is_remote && args.accept.yes && !args.accept.allow_unsigned {
-        let message = "it is not signed; pass --allow-unsigned with --yes to install it";
-        return Err(CliError::new(Exit::Signature, message));
-    }
+    refuse_unsigned(locked, &args.accept)?;
     ask("install it?", args.accept.yes)?;
     let added = packages.commit(candidate)?;
     installed(&[added])?;
@@ -127,12 +123,12 @@ pub fn installed(added: &[LockedPlugin]) -> Result<(), CliError> {
         let message = format!("installed {} {}", plugin.name, plugin.version);
         print(&message).or_exit(Exit::Internal)?;
     }
+    notify_running_hosts();
     change_project_lock(|lock| {
         for plugin in added {
             lock.insert(relative_to(&directory, plugin.clone()));
         }
-    })?;
-    notify_running_hosts();
+    });
     Ok(())
 }
 
@@ -191,7 +187,7 @@ pub async fn info(args: InfoArgs) -> Result<Exit, CliError> {
     }
     let source = parse_reference(&args.name)?;
     let options = args.accept.options(None)?;
-    let candidate = packages.candidate(&source, None, &options).await?;
+    let candidate = packages.candidate(&source, None, &options, None).await?;
     print(&describe(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
@@ -203,10 +199,10 @@ pub fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     };
     let message = format!("removed {} {}", removed.name, removed.version);
     print(&message).or_exit(Exit::Internal)?;
+    notify_running_hosts();
     change_project_lock(|lock| {
         lock.remove(&args.name);
-    })?;
-    notify_running_hosts();
+    });
     Ok(Exit::Ok)
 }
 
@@ -242,7 +238,10 @@ pub async fn search(args: SearchArgs) -> Result<Exit, CliError> {
                 repository: repository.clone(),
                 ..reference.clone()
             };
-            let tags = packages.registry.tags(&found).await?;
+            // A name that the registry lists and does not answer for.
+            let Ok(tags) = packages.registry.tags(&found).await else {
+                continue;
+            };
             rows.push(vec![format!("{registry}/{repository}"), tags.join(", ")]);
         }
     }
@@ -264,23 +263,21 @@ pub async fn update(args: UpdateArgs) -> Result<Exit, CliError> {
         args.names.clone()
     };
     let mut updated = Vec::new();
-    let mut has_revocations = false;
     let mut failure = None;
     for name in names {
-        match update_one(&packages, &args, &name, &mut has_revocations).await {
+        match update_one(&packages, &args, &name).await {
             Ok(changed) => updated.extend(changed),
             Err(CliError { exit, error }) => {
-                let error = error.context(format!("{name} was not updated"));
-                failure = Some(CliError { exit, error });
-                break;
+                let error = text::escape_lines(&format!("{error:#}"), 4_000);
+                note(&format!("error: {name} was not updated: {error}"));
+                failure = failure.or(Some(exit));
             }
         }
     }
-    // Those that were updated before a failure are in use.
-    if has_revocations || !updated.is_empty() {
+    if !updated.is_empty() {
         installed(&updated)?;
     }
-    failure.map_or(Ok(Exit::Ok), Err)
+    Ok(failure.unwrap_or(Exit::Ok))
 }
 
 /// Updates one plugin. Returns the new version, or `None` if it is the installed one or only a preview is wanted.
@@ -288,13 +285,12 @@ async fn update_one(
     packages: &Packages,
     args: &UpdateArgs,
     name: &str,
-    has_revocations: &mut bool,
 ) -> Result<Option<LockedPlugin>, CliError> {
     let old = packages.installed(name)?;
-    *has_revocations |= packages.refresh_revocations(&old).await?;
+    packages.refresh_revocations(&old).await?;
     let options = args.accept.options(old.signer)?;
     let candidate = packages
-        .candidate(&old.source, Some(&old.name), &options)
+        .candidate(&old.source, Some(&old.name), &options, None)
         .await?;
     if candidate.locked.name != old.name {
         let message = format!("the new version has the name {}", candidate.locked.name);
@@ -306,6 +302,7 @@ async fn update_one(
         return Ok(None);
     }
     print(&describe_update(&candidate, &old)).or_exit(Exit::Internal)?;
+    print(&describe_grants(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
     if args.preview {
         return Ok(None);
     }

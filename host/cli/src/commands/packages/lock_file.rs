@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::text;
-use toolhost_packages::{LockFile, LockedPlugin, Reference, signer};
+use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, signer};
 
 use super::candidate::Candidate;
 use super::install::installed;
-use super::show::describe;
-use super::{AcceptArgs, Packages, ask, not_installed, relative_to, store};
+use super::show::{describe, describe_update};
+use super::{AcceptArgs, Packages, ask, not_installed, refuse_unsigned, relative_to, store};
 use crate::exit::{CliError, Exit, OrExit};
 use crate::terminal::print;
 
@@ -51,8 +51,11 @@ pub fn lock(args: &LockArgs) -> Result<Exit, CliError> {
         return Err(not_installed(missing, &installed));
     }
     lock.write(&path)?;
-    let count = lock.plugins().len();
-    let message = format!("wrote {} plugins to {}", count, args.file.display());
+    let count = match lock.plugins().len() {
+        1 => "1 plugin".to_owned(),
+        count => format!("{count} plugins"),
+    };
+    let message = format!("wrote {count} to {}", args.file.display());
     print(&message).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
@@ -78,9 +81,16 @@ pub async fn sync(args: SyncArgs) -> Result<Exit, CliError> {
     }
     let mut candidates = Vec::new();
     for entry in &entries {
+        packages.refresh_revocations(entry).await?;
         if difference(&packages, entry)?.is_some() {
             let candidate = locked_candidate(&packages, entry, &args.accept).await?;
             print(&describe(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
+            if let Some(old) = candidate.old.as_ref().filter(|old| *old != entry) {
+                let update = describe_update(&candidate, old);
+                print(&format!("replaces the installed version:\n{update}"))
+                    .or_exit(Exit::Internal)?;
+            }
+            refuse_unsigned(entry, &args.accept)?;
             candidates.push(candidate);
         }
     }
@@ -89,12 +99,14 @@ pub async fn sync(args: SyncArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     ask("install them?", args.accept.yes)?;
-    let added = candidates
-        .into_iter()
-        .map(|candidate| packages.commit(candidate))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut added = Vec::new();
+    let committed = candidates.into_iter().try_for_each(|candidate| {
+        added.push(packages.commit(candidate)?);
+        Ok(())
+    });
+    // Those that were installed before a failure are in use.
     installed(&added)?;
-    Ok(Exit::Ok)
+    committed.map(|()| Exit::Ok)
 }
 
 /// The entry with a source that does not depend on the current directory.
@@ -124,11 +136,14 @@ async fn locked_candidate(
         }
         (source, _) => source.clone(),
     };
-    let mut options = accept.options(entry.signer)?;
+    // The installed version decides who may replace it, and not the lock file.
+    let installed = packages.store.installed()?;
+    let installed = installed.get(name.as_str()).and_then(|one| one.signer);
+    let mut options = accept.options(installed.or(entry.signer))?;
     // The lock file states that it is not signed.
     options.allow_unsigned |= entry.signer.is_none();
     let mut candidate = packages
-        .candidate(&pinned, Some(name), &options)
+        .candidate(&pinned, Some(name), &options, Some(entry.content))
         .await
         .map_err(context)?;
     candidate.locked.source = entry.source.clone();
@@ -145,6 +160,9 @@ async fn locked_candidate(
 /// Compares without the network: entries, files on disk, their signatures, and revocations.
 fn check(packages: &Packages, entries: &[LockedPlugin]) -> Result<Exit, CliError> {
     let mut is_same = true;
+    if entries.is_empty() {
+        print("the lock file has no plugins").or_exit(Exit::Internal)?;
+    }
     for entry in entries {
         let name = &entry.name;
         let line = match difference(packages, entry)? {
@@ -183,10 +201,10 @@ fn difference(packages: &Packages, entry: &LockedPlugin) -> Result<Option<String
     {
         return Ok(Some(error.to_string()));
     }
-    let trusted = &packages.settings.core.trust.keys;
-    let checked = store
-        .revocations()?
-        .check(entry.content, entry.signer, trusted);
+    // As hosts check it before they load it.
+    let loading = InstalledPackages::new(Some(store.clone()));
+    loading.refresh()?;
+    let checked = loading.check(&file, entry.content, &packages.settings.core.trust);
     Ok(checked.err().map(|error| error.to_string()))
 }
 
@@ -199,6 +217,7 @@ fn first_difference(expected: &LockedPlugin, actual: &LockedPlugin) -> String {
         ("needs", expected.needs == actual.needs),
         ("tools", expected.tools == actual.tools),
         ("source", expected.source == actual.source),
+        ("size", expected.size == actual.size),
         ("name", expected.name == actual.name),
     ];
     let differs = fields.into_iter().find(|(_, same)| !same);

@@ -6,10 +6,13 @@ use clap::{Args, ValueHint};
 use toolhost::HostPaths;
 use toolhost_contract::{Digest, PluginName, text};
 use toolhost_hostfiles::read_regular;
-use toolhost_packages::{Publication, Reference, Registry, RegistryReference, bundle_path, sign};
+use toolhost_packages::{
+    PublicKey, Publication, Reference, Registry, RegistryReference, RevocationList, bundle_path,
+    sign,
+};
 use toolhost_runtime::{file_digest, side_manifest_path};
 
-use super::{Packages, notify_running_hosts, store};
+use super::{Packages, notify_running_hosts};
 use crate::commands::key;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::runtime;
@@ -88,7 +91,11 @@ pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
         bundle,
     };
     let digest = Registry::default().publish(&reference, &package).await?;
-    let message = format!("published {}", reference.with_digest(digest));
+    let message = format!(
+        "published {}\ncontent {}",
+        reference.with_digest(digest),
+        loaded.digest()
+    );
     print(&message).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
@@ -107,36 +114,37 @@ fn existing_bundle(file: &Path) -> Result<Option<String>, CliError> {
 }
 
 pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
-    let content = digest_of(&args.what)?;
-    let store = store()?;
+    let packages = Packages::open(None)?;
+    let content = digest_of(&packages, &args.what)?;
     let reason = text::escape_line(&args.reason, 200);
-    store.change_revocations(|revocations| {
+    // What the publication needs is checked before anything is changed.
+    let publication = match (&args.key, &args.publish) {
+        (Some(key), Some(repository)) => {
+            let key = key::read(key)?;
+            let reference = registry_reference(repository)?;
+            let list = published_list(&packages, &reference, key.public()).await?;
+            Some((key, reference, list))
+        }
+        _ => None,
+    };
+    packages.store.change_revocations(|revocations| {
         revocations.own.insert(content, reason.clone());
         Ok(())
     })?;
     print(&format!("{content} does not run here any more")).or_exit(Exit::Internal)?;
     notify_running_hosts();
-    let (Some(key), Some(repository)) = (&args.key, &args.publish) else {
+    let Some((key, reference, mut list)) = publication else {
         return Ok(Exit::Ok);
     };
-    let key = key::read(key)?;
-    let reference = registry_reference(repository)?;
-    let packages = Packages::open(None)?;
-    // The published list may have been written on another machine.
-    let known = packages.registry.revocations(&reference).await?;
+    list.add(content, &reason)?;
     let public = key.public();
-    if let Some(bundle) = known {
-        let (_, list) = toolhost_packages::RevocationList::verify(&bundle, &[public])?;
-        store.change_revocations(|revocations| revocations.merge(public, list))?;
-    }
-    let mut list = store.revocations()?.list(public);
-    list.add(content, &reason);
-    let signed = list.sign(&key);
     packages
         .registry
-        .publish_revocations(&reference, &signed)
+        .publish_revocations(&reference, public, &list.sign(&key))
         .await?;
-    store.change_revocations(|revocations| revocations.merge(public, list))?;
+    packages
+        .store
+        .change_revocations(|revocations| revocations.merge(public, list))?;
     let message = format!(
         "published the revocation for {}/{}",
         reference.registry, reference.repository
@@ -145,13 +153,38 @@ pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
+/// The list of a key, with what was published from another machine.
+async fn published_list(
+    packages: &Packages,
+    reference: &RegistryReference,
+    key: PublicKey,
+) -> Result<RevocationList, CliError> {
+    if let Some(bundle) = packages.registry.revocations(reference, key).await? {
+        let (_, list) = RevocationList::verify(&bundle, &[key])?;
+        packages
+            .store
+            .change_revocations(|revocations| revocations.merge(key, list))?;
+    }
+    Ok(packages.store.revocations()?.list(key))
+}
+
 /// The digest that is meant by a digest, the name of an installed plugin, or a file.
-fn digest_of(what: &str) -> Result<Digest, CliError> {
+fn digest_of(packages: &Packages, what: &str) -> Result<Digest, CliError> {
+    let installed = packages.store.installed()?;
     if what.starts_with("sha256:") {
-        return Digest::parse(what).or_exit(Exit::Usage);
+        let digest = Digest::parse(what).or_exit(Exit::Usage)?;
+        let mut plugins = installed.plugins().iter();
+        if let Some(plugin) = plugins.find(|plugin| plugin.resolved == Some(digest)) {
+            return Ok(plugin.content);
+        }
+        if !installed.plugins().iter().any(|one| one.content == digest) {
+            note(
+                "warning: no installed plugin has this digest; it must be that of a plugin file, and not of a manifest",
+            );
+        }
+        return Ok(digest);
     }
     if PluginName::parse(what).is_ok() {
-        let installed = store()?.installed()?;
         let plugin = installed.get(what);
         return plugin
             .map(|plugin| plugin.content)

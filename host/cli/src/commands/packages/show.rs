@@ -33,14 +33,19 @@ pub fn describe(candidate: &Candidate, settings: &CliSettings) -> String {
             candidate.tools.len() - MAX_TOOLS
         ));
     }
-    let granted = toolhost::planned_grants(manifest, &settings.core);
+    lines.push(describe_grants(candidate, settings));
+    lines.join("\n")
+}
+
+/// What the configuration grants to the plugin.
+pub fn describe_grants(candidate: &Candidate, settings: &CliSettings) -> String {
+    let granted = toolhost::planned_grants(&candidate.manifest, &settings.core);
     let granted = if granted.is_empty() {
         "nothing".to_owned()
     } else {
         granted.join(", ")
     };
-    lines.push(format!("  granted by your configuration: {granted}"));
-    lines.join("\n")
+    format!("  granted by your configuration: {granted}")
 }
 
 /// What a new version changes, with `!` before changes that need approval.
