@@ -61,7 +61,8 @@ fn main() {
     }
     for entry in sorted(&root.join("sdk/c")) {
         let name = file_name(&entry);
-        if name.ends_with(".c") || name.ends_with(".h") || name == "README.md" {
+        let kind = entry.extension().unwrap_or_default();
+        if kind == "c" || kind == "h" || name == "README.md" {
             add(&mut files, &entry, &format!("c/toolhost/{name}"));
         }
     }
@@ -85,10 +86,7 @@ fn write(files: &BTreeMap<String, Vec<u8>>) {
         miniz_oxide::deflate::compress_to_vec_zlib(&contents, 9),
     )
     .expect("write files.zlib");
-    let mut index = format!(
-        "const CONTENTS: usize = {};\nconst INDEX: &[(&str, usize)] = &[\n",
-        contents.len()
-    );
+    let mut index = String::from("const INDEX: &[(&str, usize)] = &[\n");
     for (name, content) in files {
         let _ = writeln!(index, "    ({name:?}, {}),", content.len());
     }
@@ -148,7 +146,7 @@ fn standalone(mut manifest: Table, workspace: &Table) -> String {
     }
     let shared = &workspace["workspace"];
     let package = manifest["package"].as_table_mut().expect("a table");
-    for (key, value) in package.iter_mut() {
+    for (key, value) in &mut *package {
         if value.get("workspace").is_some() {
             *value = shared["package"][key.as_str()].clone();
         }
@@ -157,7 +155,7 @@ fn standalone(mut manifest: Table, workspace: &Table) -> String {
     package.remove("metadata");
     inherit(&mut manifest["dependencies"], shared);
     if let Some(targets) = manifest.get_mut("target").and_then(Value::as_table_mut) {
-        for (_, target) in targets.iter_mut() {
+        for (_, target) in targets {
             inherit(&mut target["dependencies"], shared);
         }
     }
@@ -166,10 +164,12 @@ fn standalone(mut manifest: Table, workspace: &Table) -> String {
 
 /// Replaces `{ workspace = true, … }` by the entries of the workspace.
 fn inherit(dependencies: &mut Value, shared: &Value) {
-    for (name, dependency) in dependencies.as_table_mut().expect("a table").iter_mut() {
+    for (name, dependency) in dependencies.as_table_mut().expect("a table") {
         let mut entry = match &shared["dependencies"][name.as_str()] {
             Value::Table(entry) => entry.clone(),
-            version => Table::from_iter([("version".to_owned(), version.clone())]),
+            version => [("version".to_owned(), version.clone())]
+                .into_iter()
+                .collect(),
         };
         if entry.contains_key("path") {
             entry.insert("path".to_owned(), Value::String(format!("../{name}")));

@@ -143,6 +143,26 @@ fn bad_names_and_directories_in_use_are_refused_before_anything_is_written() {
     }
 }
 
+#[test]
+fn tools_of_a_project_in_development_cannot_write_to_it() {
+    let env = TestEnv::new("");
+    let project = env.path("project");
+    fs::create_dir_all(project.join("src")).unwrap();
+    let build = "command = [\"touch\", \"started\"]\ncomponent = \"a.wasm\"\nsources = [\"src\"]\n";
+    fs::write(project.join("toolhost-build.toml"), build).unwrap();
+    std::os::unix::fs::symlink(&project, env.path("link")).unwrap();
+    for path in ["project:rw", "project/src:rw", ".:rw", "link:rw"] {
+        let ended = env.run(&["dev", "project", "--allow-path", path]);
+        assert_eq!(ended.code, Some(2), "{path}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("tools could change the project"),
+            "{path}: {}",
+            ended.stderr
+        );
+    }
+    assert!(!project.join("started").exists());
+}
+
 fn shipped(plugin: &str) -> String {
     root()
         .join(format!("plugins/{plugin}.wasm"))

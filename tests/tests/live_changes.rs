@@ -517,7 +517,7 @@ fn host_dev_builds_and_loads_a_project_on_save() {
                 .unwrap()
                 .contains(text)
                 .then_some(())
-        })
+        });
     };
     assert!(server.has_tool("counter"));
 

@@ -13,7 +13,8 @@ pub struct Bundle {
 
 impl Bundle {
     pub fn read() -> Self {
-        let contents = decompress_to_vec_zlib_with_limit(COMPRESSED, CONTENTS);
+        let size = INDEX.iter().map(|(_, size)| size).sum();
+        let contents = decompress_to_vec_zlib_with_limit(COMPRESSED, size);
         Self {
             contents: contents.expect("build.rs compressed it"),
         }

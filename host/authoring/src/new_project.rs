@@ -123,7 +123,7 @@ impl NewProject {
             .chain(&[("template/common", "")])
         {
             for (name, content) in bundle.files(folder) {
-                let file = Path::new(target).join(self.target_name(name));
+                let file = Path::new(target).join(target_name(name));
                 let is_template = folder.starts_with("template/");
                 self.write(stage.path(), &file, content, is_template)
                     .map_err(|error| failed(&self.directory.join(&file), error))?;
@@ -136,18 +136,6 @@ impl NewProject {
             | io::ErrorKind::NotADirectory => NewProjectError::Exists(self.directory.clone()),
             _ => failed(&self.directory, error),
         })
-    }
-
-    /// Names of templates that would have an effect in this repository start with `_`.
-    fn target_name(&self, name: &str) -> String {
-        match name {
-            "_gitignore" => ".gitignore".to_owned(),
-            "_Cargo.toml" => "Cargo.toml".to_owned(),
-            "_package.json" => "package.json".to_owned(),
-            "_cargo/config.toml" => ".cargo/config.toml".to_owned(),
-            "_github/workflows/ci.yml" => ".github/workflows/ci.yml".to_owned(),
-            other => other.to_owned(),
-        }
     }
 
     fn write(&self, root: &Path, file: &Path, content: &[u8], is_template: bool) -> io::Result<()> {
@@ -174,6 +162,18 @@ impl NewProject {
             .replace("@NAME@", name)
             .replace("@TOOL@", &name.replace('-', "_"))
             .replace("@LANGUAGE@", self.language.as_str())
+    }
+}
+
+/// Names of templates that would have an effect in this repository start with `_`.
+fn target_name(name: &str) -> &str {
+    match name {
+        "_gitignore" => ".gitignore",
+        "_Cargo.toml" => "Cargo.toml",
+        "_package.json" => "package.json",
+        "_cargo/config.toml" => ".cargo/config.toml",
+        "_github/workflows/ci.yml" => ".github/workflows/ci.yml",
+        other => other,
     }
 }
 

@@ -12,7 +12,6 @@ mod events_file;
 mod exit;
 mod host_args;
 mod input;
-mod installed_plugins;
 mod json;
 mod load;
 mod prompt;
@@ -20,6 +19,7 @@ mod records;
 mod serve;
 mod settings;
 mod shell_words;
+mod shipped_plugins;
 mod terminal;
 #[cfg(test)]
 mod testing;

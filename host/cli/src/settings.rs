@@ -25,7 +25,7 @@ use crate::config::{
 };
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
-use crate::installed_plugins;
+use crate::shipped_plugins;
 
 mod external_access;
 mod hooks;
@@ -70,7 +70,7 @@ pub struct SettingsEnv<'a> {
     /// Whether a user can be prompted.
     pub interactive: bool,
     /// The directory of the plugins that were installed with the program.
-    pub installed_plugins: Option<&'a Path>,
+    pub shipped_plugins: Option<&'a Path>,
 }
 
 impl CliSettings {
@@ -115,13 +115,13 @@ impl CliSettings {
         interactive: bool,
     ) -> Result<Self, CliError> {
         let directory = std::env::current_dir().or_exit(Exit::Internal)?;
-        let installed_plugins = installed_plugins::find();
+        let shipped_plugins = shipped_plugins::find();
         let world = SettingsEnv {
             directory: &directory,
             variable: &variable,
             read: &|file| config::read_trusted(file).map_err(|error| error.to_string()),
             interactive,
-            installed_plugins: installed_plugins.as_deref(),
+            shipped_plugins: shipped_plugins.as_deref(),
         };
         let host_paths = HostPaths::from_env(variable);
         if let Some(state) = &host_paths.state {
@@ -191,9 +191,9 @@ impl CliSettings {
         core.disabled_tools.extend(resolved.hidden);
         core.only_tools.extend(resolved.only_tools);
         let servers = config.mcp_servers.unwrap_or_default().0;
-        let data = host_paths.server_data_dir();
-        let secrets = &core.external_access.secrets;
-        let servers = servers::servers(servers, base, data.as_deref(), secrets, world);
+        core.packages = host_paths.state.as_deref().map(toolhost::package_store);
+        core.host_paths = host_paths;
+        let servers = servers::servers(servers, base, &core, world);
         let discovery = servers::discovery(
             config.tool_discovery_command.as_deref(),
             config.tool_call_command.as_deref(),
@@ -205,8 +205,6 @@ impl CliSettings {
         add_trust(&mut core, &config.signatures, &file)?;
         core.read_only
             .extend(server_programs(&servers, discovery.as_ref()));
-        core.packages = host_paths.state.as_deref().map(toolhost::package_store);
-        core.host_paths = host_paths;
         core.config_file = config_file;
         core.secrets = mcp.state_key.iter().cloned().collect();
         Ok(Self {
@@ -305,12 +303,12 @@ fn plugins(
     let written = config.plugins.iter().map(|path| file.path(path));
     let all = typed.chain(of_project.into_iter().map(Ok)).chain(written);
     let mut plugins: Vec<PathBuf> = all.collect::<Result<_, String>>()?;
-    let installed = file.world.installed_plugins;
-    if config.installed_plugins == Some(true) && installed.is_none() {
-        let message = "`installed_plugins`: no plugins were installed with this program";
+    let installed = file.world.shipped_plugins;
+    if config.shipped_plugins == Some(true) && installed.is_none() {
+        let message = "`shipped_plugins`: no plugins were installed with this program";
         return Err(file.locate(message.to_owned()));
     }
-    if config.installed_plugins.unwrap_or(plugins.is_empty()) {
+    if config.shipped_plugins.unwrap_or(plugins.is_empty()) {
         plugins.extend(installed.map(Path::to_owned));
     }
     Ok(plugins)

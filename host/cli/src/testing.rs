@@ -42,7 +42,7 @@ pub fn settings_with_files(
                 .ok_or_else(|| format!("{}: no such file", path.display()))
         },
         interactive: true,
-        installed_plugins: Some(Path::new("/installed")),
+        shipped_plugins: Some(Path::new("/installed")),
     };
     CliSettings::resolve(
         &args.host,

@@ -141,7 +141,7 @@ async fn forward(
         headers.remove(name);
     }
     let response = client.send(request, Timeouts::MAX).await?;
-    Ok(response.map(|body| body.boxed()))
+    Ok(response.map(http_body_util::BodyExt::boxed))
 }
 
 fn refusal(error: &NetError) -> Response<Body> {

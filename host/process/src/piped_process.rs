@@ -14,7 +14,7 @@ use crate::piped_sandbox::{
     PipedSandbox, PreparedSandbox, RefusedAccesses, prepare, receive_listener,
 };
 use crate::spawn::{ProgramStdio, WardenConnection, spawn};
-use crate::wire::{LaunchRequest, WardenCommand, WardenReport};
+use crate::wire::{LaunchRequest, LaunchSockets, WardenCommand, WardenReport};
 use crate::{
     AllowedPrograms, Command, ExitReason, Input, Launcher, OpenPath, ProcessError, ProcessLimits,
 };
@@ -88,8 +88,10 @@ impl PipedProcess {
             limits: ProcessLimits::default(),
             tty: false,
             sandbox_rules,
-            proxy: proxy.as_ref().map(|(_, index)| *index),
-            record: record.as_ref().map(|(_, index)| *index),
+            sockets: LaunchSockets {
+                proxy: proxy.as_ref().map(|(_, index)| *index),
+                record: record.as_ref().map(|(_, index)| *index),
+            },
             launcher: crate::start::to_strings(&launcher.args),
         };
         let (line, pid, stdout, stderr, stdin) = spawn(launcher, &request, (&cwd, held), ends)

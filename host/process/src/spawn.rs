@@ -325,8 +325,7 @@ mod tests {
             limits: crate::ProcessLimits::default(),
             tty: false,
             sandbox_rules: None,
-            proxy: None,
-            record: None,
+            sockets: wire::LaunchSockets::default(),
             launcher: Vec::new(),
         };
         for (stage, text) in [

@@ -15,7 +15,7 @@ use crate::sandbox_rules::{SandboxRequest, build_rules};
 use crate::sessions::ProcessRegistry;
 use crate::spawn::{ProgramStdio, Writer, spawn};
 use crate::supervisor::{OutputSender, RunMode, Supervisor, SupervisorLimits};
-use crate::wire::{LaunchRequest, MAX_DESCRIPTORS, SandboxRules};
+use crate::wire::{LaunchRequest, LaunchSockets, MAX_DESCRIPTORS, SandboxRules};
 use crate::{
     Command, Confinement, DroppedVariable, Environment, Input, JobState, OpenPath, ProcessError,
     ProcessSettings, SandboxPermissions, Stream,
@@ -61,8 +61,7 @@ pub async fn start(
         limits: settings.limits,
         tty: command.tty,
         sandbox_rules,
-        proxy: None,
-        record: None,
+        sockets: LaunchSockets::default(),
         launcher: to_strings(&settings.launcher.args),
     };
     let started = (SystemTime::now(), Instant::now());

@@ -36,13 +36,19 @@ pub struct LaunchRequest {
     pub tty: bool,
     /// `None` starts the program unconfined.
     pub sandbox_rules: Option<SandboxRules>,
-    /// The socket among [`Descriptors::held`] that gets the listener of the host's proxy. The program then has a network
-    /// in which it reaches only that.
-    pub proxy: Option<usize>,
-    /// The socket among [`Descriptors::held`] that gets the accesses that the sandbox refuses.
-    pub record: Option<usize>,
+    pub sockets: LaunchSockets,
     /// How the warden starts the launcher: the hidden arguments of the executable.
     pub launcher: Vec<String>,
+}
+
+/// Sockets to the host, as indexes into [`Descriptors::held`].
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchSockets {
+    /// Gets the listener of the host's proxy. The program then has a network in which it reaches only that.
+    pub proxy: Option<usize>,
+    /// Gets the accesses that the sandbox refuses.
+    pub record: Option<usize>,
 }
 
 /// The complete sandbox rules of one program.

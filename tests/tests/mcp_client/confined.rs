@@ -76,14 +76,17 @@ impl Confined {
             }
             Language::Python => {
                 fs::write(data.join("sitecustomize.py"), PYTHON_PROBE).unwrap();
-                format!("PYTHONPATH = {data:?}")
+                format!("PYTHONPATH = \"{}\"", data.display())
             }
         };
         let paths = confined
             .paths()
             .map(|path| path.to_string_lossy().into_owned());
         let result = data.join("result");
-        let mut more = format!("sandbox = {sandbox}\nenv = {{ {load}, PROBE_RESULT = {result:?}, ");
+        let mut more = format!(
+            "sandbox = {sandbox}\nenv = {{ {load}, PROBE_RESULT = \"{}\", ",
+            result.display()
+        );
         let _ = write!(more, "PROBE = {:?}{env} }}", paths.join(":"));
         home.server_with(name, command, &more);
         let approved = home.run(&["mcp", "approve", name, "--yes"]);

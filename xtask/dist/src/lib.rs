@@ -1,7 +1,7 @@
 //! Builds the packages in which the host is installed: an archive, a wheel, an npm package, a `.deb` and an OCI image.
 //!
 //! All of them contain the same program and plugins. The program finds its plugins in `plugins` beside itself, or in
-//! `lib/toolhost/plugins` beside its `bin` directory (`host/cli/src/installed_plugins.rs`).
+//! `lib/toolhost/plugins` beside its `bin` directory (`host/cli/src/shipped_plugins.rs`).
 //!
 //! The same input gives the same bytes: entries are sorted, and their times and owners are fixed.
 

@@ -60,7 +60,7 @@ fn parameters(parent: &str, schema: &Value, depth: usize, findings: &mut Vec<Fin
             findings.push(Finding::warning(
                 code,
                 format!("parameter `{shown}` {message}"),
-            ))
+            ));
         };
         let described = parameter.get("description").and_then(Value::as_str);
         match described.map(str::trim) {

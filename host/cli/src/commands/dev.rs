@@ -10,12 +10,15 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use toolhost_authoring::Project;
+use toolhost_contract::Access;
 
 use crate::authoring::{build, pack_project};
 use crate::commands::run::{self, RunArgs};
+use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::host_args::HostArgs;
 use crate::serve::http::HttpArgs;
+use crate::settings::CliSettings;
 use crate::terminal::note;
 use crate::watch::WatchArgs;
 
@@ -25,9 +28,8 @@ const QUIET: Duration = Duration::from_millis(50);
 pub const HELP: &str = "\
 Builds the project and starts `host run` with its plugin: a prompt at a terminal, otherwise an MCP server. When a source
 changes, the project is built and the plugin is loaded again; calls that run are not affected. If a build fails, the
-last version keeps serving. The options are those of `host run`.
-
-The build command of a project runs with your privileges.";
+last version keeps serving. The options are those of `host run`. The project cannot be granted for writing, because the
+build command runs with your privileges.";
 
 #[derive(Debug, Args)]
 pub struct DevArgs {
@@ -45,6 +47,7 @@ pub struct DevArgs {
 pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {
     let root = std::path::absolute(&args.project).or_exit(Exit::Usage)?;
     let project = Project::read(&root).or_exit(Exit::Config)?;
+    refuse_writable_project(&root, &CliSettings::load(&args.host)?)?;
     let (manifest, _) = project.manifest().or_exit(Exit::Config)?;
     let directory = tempfile::tempdir().or_exit(Exit::Internal)?;
     let plugin = directory.path().join(format!("{}.wasm", manifest.name));
@@ -68,7 +71,7 @@ pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {
         runtime,
         &RunArgs {
             ask_client: false,
-            events: Default::default(),
+            events: EventsArgs::default(),
             http: args.http,
             watch: WatchArgs { watch: true },
             host,
@@ -76,6 +79,28 @@ pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {
     );
     building.abort();
     exit
+}
+
+/// A tool that can write to the project could change what the build runs, outside of the sandbox.
+fn refuse_writable_project(root: &Path, settings: &CliSettings) -> Result<(), CliError> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let root = real(root);
+    let mut writable = settings
+        .core
+        .paths
+        .iter()
+        .filter(|path| path.access == Access::ReadWrite);
+    let overlaps = |path: &Path| path.starts_with(&root) || root.starts_with(path);
+    match writable.find(|path| overlaps(&real(&path.host))) {
+        None => Ok(()),
+        Some(path) => Err(CliError::new(
+            Exit::Usage,
+            format!(
+                "tools could change the project, whose build runs with your privileges: grant {} as :ro, or another directory",
+                path.host.display()
+            ),
+        )),
+    }
 }
 
 /// Builds until a build succeeds.
@@ -122,10 +147,13 @@ impl Sources {
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
                 // An error can mean that events were lost.
-                let matters = event.map_or(true, |event| {
-                    !event.kind.is_access()
-                        && event.paths.iter().any(|path| is_source(path, &sources))
-                });
+                let matters = match event {
+                    Ok(event) => {
+                        !event.kind.is_access()
+                            && event.paths.iter().any(|path| is_source(path, &sources))
+                    }
+                    Err(_) => true,
+                };
                 if matters {
                     let _ = changed.try_send(());
                 }

@@ -361,6 +361,13 @@ fn remove(args: &NamedArgs) -> Result<Exit, CliError> {
     servers::delete_stored(&ServerStorage::from_settings(&settings), &args.name)
         .or_exit(Exit::Store)?;
     print(&format!("removed {} from {}", args.name, file.display())).or_exit(Exit::Internal)?;
+    let data = settings.core.host_paths.server_data_dir();
+    if let Some(data) = data
+        .map(|data| data.join(&args.name))
+        .filter(|data| data.exists())
+    {
+        note(&format!("its own directory is kept: {}", data.display()));
+    }
     reload_running_hosts(&settings);
     Ok(Exit::Ok)
 }

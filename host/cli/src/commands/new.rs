@@ -47,7 +47,7 @@ pub fn new(args: NewArgs) -> Result<Exit, CliError> {
         note(&format!("warning: {missing}"));
     }
     let directory = project.directory.display();
-    print(&format!("{directory}")).or_exit(Exit::Internal)?;
+    print(&directory.to_string()).or_exit(Exit::Internal)?;
     note(&format!("next: cd {directory} && host dev"));
     Ok(Exit::Ok)
 }

@@ -30,7 +30,7 @@ pub struct Config {
     /// Directories of plugins, or plugin files.
     pub plugins: Vec<String>,
     /// Whether the plugins that were installed with the program are loaded too; `None`: if no others are named.
-    pub installed_plugins: Option<bool>,
+    pub shipped_plugins: Option<bool>,
     /// By the absolute path of the directory.
     #[serde(deserialize_with = "values::unique_map")]
     pub project: BTreeMap<String, ProjectTable>,

@@ -88,7 +88,7 @@ mod tests {
                     variable: &|name| (name == "HOME").then(|| "/home/me".to_owned()),
                     read: &|_| Err("there is no file".to_owned()),
                     interactive: false,
-                    installed_plugins: None,
+                    shipped_plugins: None,
                 };
                 let server = &config.mcp_servers.unwrap().0["a"];
                 match resolve(server.sandbox.as_ref(), Path::new("/etc/me"), &world) {
@@ -121,7 +121,7 @@ mod tests {
         for (sandbox, reason) in [
             ("sandbox = \"off\"", "expected `\"none\"`, or a table"),
             ("sandbox = true", "expected `\"none\"`, or a table"),
-            ("sandbox = { path = [] }", "unknown field `path`"),
+            ("sandbox = { path = [] }", "unknown key `path`"),
             (
                 "sandbox = { paths = [\"/\"] }",
                 "`/` contains the home directory",

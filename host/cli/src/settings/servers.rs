@@ -49,15 +49,16 @@ impl DiscoverySettings {
 pub fn servers(
     servers: BTreeMap<String, McpServer>,
     base: &Path,
-    data: Option<&Path>,
-    secrets: &[SecretSettings],
+    core: &toolhost::Settings,
     world: &SettingsEnv<'_>,
 ) -> Vec<ServerSettings> {
+    let data = core.host_paths.server_data_dir();
+    let secrets = &core.external_access.secrets;
     let servers = servers.into_iter();
     let mut servers: Vec<_> = servers
         .map(|(name, server)| ServerSettings {
             enabled: server.enabled.unwrap_or(true),
-            config: server_config(&name, server, (base, data), secrets, world),
+            config: server_config(&name, server, (base, data.as_deref()), secrets, world),
             name,
         })
         .collect();
@@ -123,7 +124,7 @@ fn server_config(
         (DATA_VARIABLE, Some(own)) => Some(own.clone()),
         _ => (world.variable)(wanted),
     };
-    let of_file = |text: &str| expand_variables(text, &variable);
+    let of_file = |text: &str| expand_variables(text, variable);
     let hidden = |secret: &Secret| of_file(secret.reveal()).map(HiddenValue);
     let transport = server.transport.as_deref();
     let way = match (
@@ -326,20 +327,17 @@ mod tests {
             variable: &variable,
             read: &|_| Err("there is no file".to_owned()),
             interactive: false,
-            installed_plugins: None,
+            shipped_plugins: None,
         };
-        let secrets = [SecretSettings {
+        let mut core = toolhost::Settings::default();
+        core.host_paths.state = Some("/state".into());
+        core.external_access.secrets = vec![SecretSettings {
             name: "tracker".to_owned(),
             value: SecretValue::Variable("TOKEN".to_owned()),
             hosts: vec!["https://example.org".to_owned()],
         }];
-        let servers = servers(
-            config.mcp_servers.unwrap().0,
-            Path::new("/etc/me"),
-            Some(Path::new("/state")),
-            &secrets,
-            &world,
-        );
+        let servers = config.mcp_servers.unwrap().0;
+        let servers = super::servers(servers, Path::new("/etc/me"), &core, &world);
         let shown = servers.iter().map(|server| match &server.config {
             Err(reason) => format!("{}: {reason}\n", server.name),
             Ok(config) => {
@@ -383,9 +381,9 @@ mod tests {
             url = "https://example.org/mcp?key=${TOKEN}&${UNSET:-a}=b"
             "#,
             expect![[r#"
-                a: npx -y "${TOKEN}"   in /etc/me   with $KEY ["t0ken"]
+                a: npx -y "${TOKEN}"   in /etc/me   with $KEY   has no network ["t0ken"]
                 b: https://example.org/mcp   with the header Authorization   with the header X-Key ["Bearer t0ken", "t0ken"]
-                c: x   in /etc/me/sub []
+                c: x /state/mcp/data/c/x   in /etc/me/sub   may read and change /etc/me/data   has no network []
                 d: https://example.org/mcp?key=${TOKEN}&a=b []
             "#]],
         );
@@ -429,6 +427,8 @@ mod tests {
                 d: no secret `other`; add `[secrets.NAME]`
                 discovery-command: this name is reserved for the discovery command; choose another
                 e: `${UNSET}` needs $UNSET, which is not set; set it or write `${UNSET:-default}`
+                f: `sandbox` is for servers with a `command`; remove it
+                g: `${TOOLHOST_DATA}` needs $TOOLHOST_DATA, which is not set; set it or write `${TOOLHOST_DATA:-default}`
             "#]],
         );
     }
@@ -458,9 +458,9 @@ mod tests {
                 a_b: its tool names would collide with those of server `a-b`; rename one of them
                 getSum: its tool names would collide with those of server `getsum`; rename one of them
                 getsum: its tool names would collide with those of server `getSum`; rename one of them
-                off-x: x   in /etc/me []
-                off_x: x   in /etc/me []
-                other: x   in /etc/me []
+                off-x: x   in /etc/me   has no network []
+                off_x: x   in /etc/me   has no network []
+                other: x   in /etc/me   has no network []
             "#]],
         );
     }

@@ -553,16 +553,16 @@ fn a_project_needs_an_absolute_path() {
 }
 
 #[test]
-fn installed_plugins_are_used_if_no_others_are_named() {
+fn shipped_plugins_are_used_if_no_others_are_named() {
     let installed = Path::new("/installed");
     for (arguments, toml, expected) in [
         (&[][..], "", &[installed][..]),
-        (&[], "installed_plugins = false", &[]),
+        (&[], "shipped_plugins = false", &[]),
         (&["--plugins", "p"], "", &[Path::new("/cwd/p")]),
         (&[], "plugins = [\"q\"]", &[Path::new("/etc/q")]),
         (
             &["--plugins", "p"],
-            "installed_plugins = true",
+            "shipped_plugins = true",
             &[Path::new("/cwd/p"), installed],
         ),
     ] {

@@ -191,3 +191,44 @@ fn tool_lists_use_the_server_s_names() {
             && matches_pattern("*", "")
     );
 }
+
+#[test]
+fn the_sandbox_is_displayed_and_part_of_the_approval() {
+    use crate::sandbox::{ServerNetwork, ServerProfile};
+    let with = |sandbox: ServerSandbox| {
+        let mut config = stdio("x", &[], &[]);
+        if let TransportConfig::Stdio(program) = &mut config.transport {
+            program.sandbox = sandbox;
+        }
+        config
+    };
+    let confined = |read: &[&str], write: &[&str], network: ServerNetwork| {
+        with(ServerSandbox::Confined(ServerProfile {
+            read: read.iter().map(Into::into).collect(),
+            write: write.iter().map(Into::into).collect(),
+            network,
+        }))
+    };
+    let hosts =
+        |hosts: &[&str]| ServerNetwork::Hosts(hosts.iter().map(|&host| host.to_owned()).collect());
+    let all = [
+        with(ServerSandbox::Unconfined),
+        with(ServerSandbox::default()),
+        confined(&["/a"], &[], hosts(&[])),
+        confined(&[], &["/a"], hosts(&[])),
+        confined(&[], &[], hosts(&["a.example"])),
+        confined(&[], &[], ServerNetwork::Unrestricted),
+    ];
+    let digests: std::collections::BTreeSet<String> = all
+        .iter()
+        .map(|config| config.digest().to_string())
+        .collect();
+    assert_eq!(digests.len(), all.len());
+    let shown = confined(&["/a\n  may read /b"], &["/c"], hosts(&["a.example"])).description();
+    assert!(
+        shown.ends_with(
+            "\n  may read /a\\n  may read /b\n  may read and change /c\n  may connect to a.example"
+        ),
+        "{shown}"
+    );
+}

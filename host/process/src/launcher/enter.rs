@@ -55,13 +55,14 @@ fn prepare(request: &LaunchRequest, descriptors: Descriptors) -> Result<(), Laun
         stage: LaunchStage::Confine,
         reason,
     };
-    if let Some(proxy) = request.proxy {
+    if let Some(proxy) = request.sockets.proxy {
         let host = held.get(proxy).map(OwnedFd::as_fd);
         let host = host.ok_or_else(|| refused("the socket of the proxy is missing".to_owned()))?;
         confine::enter_private_network(host).map_err(refused)?;
     }
     if let Some(sandbox_rules) = &request.sandbox_rules {
-        confine::confine(sandbox_rules, &held, request.record.is_some()).map_err(refused)?;
+        confine::confine(sandbox_rules, &held, request.sockets.record.is_some())
+            .map_err(refused)?;
     }
     Ok(())
 }

@@ -29,7 +29,10 @@ pub fn run_observer() -> io::Result<()> {
     let descriptors = wire::receive_descriptors(&warden)?;
     let request: LaunchRequest = wire::read_frame(&warden)?
         .ok_or_else(|| io::Error::other("no launch request was received"))?;
-    let reports = request.record.and_then(|index| descriptors.held.get(index));
+    let reports = request
+        .sockets
+        .record
+        .and_then(|index| descriptors.held.get(index));
     let reports = reports.ok_or_else(|| io::Error::other("the socket for reports is missing"))?;
     let reports = UnixStream::from(reports.try_clone()?);
     let (ours, theirs) = UnixStream::pair()?;

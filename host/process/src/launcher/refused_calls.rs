@@ -113,7 +113,8 @@ fn path_access(pid: Pid, call: &PathCall, arguments: [u64; 6]) -> Option<Program
         path
     } else {
         // The kernel uses the lower half of the register.
-        let fd = directory.map(|index| arguments[index].cast_signed() as i32);
+        let low = |index: usize| u32::try_from(arguments[index] & u64::from(u32::MAX)).ok();
+        let fd = directory.and_then(low).map(u32::cast_signed);
         directory_of(pid, fd)?.join(path)
     };
     let writes = match usage {

@@ -59,7 +59,7 @@ pub fn run_warden() -> io::Result<()> {
 fn launch(request: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, LaunchFailure> {
     let (ours, theirs) =
         UnixStream::pair().map_err(LaunchStage::Launch.failure("cannot make a socket"))?;
-    let role = if request.record.is_some() {
+    let role = if request.sockets.record.is_some() {
         OBSERVE
     } else {
         ENTER
