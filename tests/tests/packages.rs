@@ -184,10 +184,13 @@ fn a_lock_file_grants_nothing_and_is_checked() {
     fs::write(&path, &lock).unwrap();
     fs::copy(shipped("agent"), user.env.path("data.wasm")).unwrap();
     let ended = user.run(10, &["sync", "--yes"]);
-    assert!(
-        ended.stderr.contains("is not what the lock file states"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("has the digest"), "{ended:?}");
+    // The locked file, described wrongly.
+    fs::copy(shipped("data"), user.env.path("data.wasm")).unwrap();
+    fs::write(&path, lock.replacen("\"pure\"", "\"reads\"", 1)).unwrap();
+    let ended = user.run(10, &["sync", "--yes"]);
+    let expected = "is not what the lock file states (tools)";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
     fs::remove_file(&path).unwrap();
     user.run(2, &["sync"]);
 }

@@ -319,6 +319,7 @@ mod tests {
             fs::write(lists.join(kit.list), "the list").unwrap();
             fs::write(folder.join(COMPLETE), "the list").unwrap();
             if let Some(link) = kit.program {
+                fs::create_dir_all(folder.join(link).parent().unwrap()).unwrap();
                 symlink(program, folder.join(link)).unwrap();
             }
         }

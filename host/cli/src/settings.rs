@@ -167,12 +167,7 @@ impl CliSettings {
             external_access::apply_web_search(&mut core.external_access, search, world.variable)
                 .map_err(|error| file.locate(error))?;
         }
-        // The variable overrides the file, for tests and for machines where the cache must be elsewhere.
-        if let Some(dir) = config.cache.dir
-            && (world.variable)("TOOLHOST_CACHE_DIR").is_none()
-        {
-            host_paths.cache = Some(of_file(&dir)?);
-        }
+        set_cache_dir(&mut host_paths, config.cache.dir.as_deref(), &file)?;
         core.ab_tests = ab_tests(config.ab_test, config_file.as_deref());
         core.hooks = hooks::resolve(config.hook, world, &of_file)?;
         let resolved = policy::resolve(&policy::PolicyInputs {
@@ -259,6 +254,20 @@ impl FileContext<'_> {
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The variable overrides the file, for tests and for machines where the cache must be elsewhere.
+fn set_cache_dir(
+    host_paths: &mut HostPaths,
+    dir: Option<&str>,
+    file: &FileContext<'_>,
+) -> Result<(), String> {
+    if let Some(dir) = dir
+        && (file.world.variable)("TOOLHOST_CACHE_DIR").is_none()
+    {
+        host_paths.cache = Some(file.path(dir)?);
+    }
+    Ok(())
 }
 
 fn unmapped_tools(args: &HostArgs) -> UnmappedTools {

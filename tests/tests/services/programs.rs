@@ -384,11 +384,9 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
 #[test]
 fn a_20_signals_that_the_host_was_started_with_reach_no_mcp_server() {
     let env = TestEnv::new("");
-    let received = env.path("signals");
-    let server = format!(
-        "grep -E '^Sig(Ign|Blk):' /proc/self/status > {}",
-        received.display()
-    );
+    // In its own directory, the only one to which its sandbox lets it write.
+    let received = env.path("state/mcp/data/s/signals");
+    let server = "grep -E '^Sig(Ign|Blk):' /proc/self/status > $HOME/signals";
     let added = env.run(&[
         "mcp",
         "add",
@@ -399,7 +397,7 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_mcp_server() {
         "--",
         "sh",
         "-c",
-        &server,
+        server,
     ]);
     assert_eq!(added.code, Some(0), "{added:?}");
     let ended =
