@@ -59,21 +59,25 @@ fn descriptions_that_depend_on_the_environment_are_not_stored() {
 }
 
 #[test]
-fn packing_warns_about_a_plugin_that_hosts_refuse() {
+fn a_plugin_that_hosts_refuse_is_packed_only_on_demand() {
     let env = TestEnv::new("");
     let manifest = env.path("plugin.toml");
     let text = "name = \"spinner\"\nversion = \"0.1.0\"\ndescription = \"Spins\"\n";
     fs::write(&manifest, text).unwrap();
     let component = target().join("guests/spinning_describe.wasm");
-    let mut pack = host(&["pack"]);
-    pack.arg(component).arg("--manifest").arg(&manifest);
-    let output = pack.arg("--output").arg(env.path("spinner.wasm")).output();
-    let output = output.unwrap();
-    assert!(output.status.success());
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        stderr.contains("warning: hosts will refuse this plugin")
-            && stderr.contains("cannot describe its tools"),
-        "{stderr}"
-    );
+    for (flags, code) in [(&[][..], 4), (&["--force"], 0)] {
+        let mut pack = host(&["pack"]);
+        pack.arg(&component).arg("--manifest").arg(&manifest);
+        pack.args(flags);
+        let output = pack.arg("--output").arg(env.path("spinner.wasm")).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            stderr.contains("hosts refuse this plugin")
+                && stderr.contains("cannot describe its tools"),
+            "{stderr}"
+        );
+        assert_eq!(env.path("spinner.wasm").exists(), code == 0);
+    }
 }

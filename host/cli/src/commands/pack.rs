@@ -31,6 +31,10 @@ pub struct PackArgs {
     /// Output file [default: NAME.wasm in the current directory, where NAME is the plugin's name]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+
+    /// Write the file even if hosts refuse to load it
+    #[arg(long)]
+    pub force: bool,
 }
 
 pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
@@ -51,8 +55,15 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let section = tools.as_ref().ok().and_then(Option::as_deref);
     let packed = toolhost_runtime::pack(&component_file, &component, &file, &manifest, section)
         .or_exit(Exit::NoPlugin)?;
-    if let Err(error) = tools {
-        note(&format!("warning: hosts will refuse this plugin: {error}"));
+    match &tools {
+        Err(error) if args.force => note(&format!("warning: hosts refuse this plugin: {error}")),
+        Err(error) => {
+            let message = format!(
+                "hosts refuse this plugin: {error}; correct it, or write the file with --force"
+            );
+            return Err(CliError::new(Exit::NoPlugin, message));
+        }
+        Ok(_) => {}
     }
     let output = args
         .output
