@@ -8,7 +8,9 @@ use std::{env, fs};
 use toml::{Table, Value};
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // When it runs, because checkouts that share a target directory share the compiled script.
+    let root =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
     let mut files = BTreeMap::new();
     add(
         &mut files,
