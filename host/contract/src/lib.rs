@@ -52,7 +52,9 @@ pub use edits::{EditError, EditedChanges, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, 
 pub use error::{CallError, ErrorClass};
 pub use hints::{EffectBounds, ToolHints};
 pub use limits::Limits;
-pub use manifest::{Capability, CapabilityRequest, LimitsTable, Manifest, ManifestError};
+pub use manifest::{
+    Capability, CapabilityRequest, LimitsTable, Manifest, ManifestError, side_manifest_path,
+};
 pub use mcp_tool_name::McpToolName;
 pub use names::{Digest, DigestError, NameError, PluginName, ToolName, nearest};
 pub use only_paths::{OnlyPath, OnlyPaths};

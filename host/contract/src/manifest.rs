@@ -1,5 +1,6 @@
 //! Plugin manifests (`plugin.toml`): identity and required capabilities, readable without running the plugin.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,6 +14,11 @@ pub const MANIFEST_SECTION: &str = "toolhost:manifest";
 pub const TOOLS_SECTION: &str = "toolhost:tools";
 /// Maximum size of a manifest.
 pub const MAX_MANIFEST_BYTES: usize = 64 << 10;
+
+/// The file with the manifest of a component that does not contain one: `x.plugin.toml` beside `x.wasm`.
+pub fn side_manifest_path(component: &Path) -> PathBuf {
+    component.with_extension("plugin.toml")
+}
 
 /// A validated plugin manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 mod directory;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -81,6 +81,22 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"))
+}
+
+/// Replaces a file atomically, with mode 0644. It is on disk when this returns.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".toolhost-")
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(parent)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(parent)?.sync_all()
 }
 
 #[cfg(test)]

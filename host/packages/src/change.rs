@@ -61,9 +61,10 @@ fn effect_rank(effect: &str) -> usize {
         .unwrap_or(known.len())
 }
 
-/// The changes from the installed version of a plugin to another one.
-pub fn changes(old: &LockedPlugin, new: &LockedPlugin) -> Vec<Change> {
+/// The changes from the installed version of a plugin, if there is one, to another one.
+pub fn changes(old: Option<&LockedPlugin>, new: &LockedPlugin) -> Vec<Change> {
     let mut changes = Vec::new();
+    let Some(old) = old else { return changes };
     if old.source != new.source {
         changes.push(Change::Source {
             old: old.source.clone(),

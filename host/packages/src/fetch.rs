@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, text};
+use toolhost_contract::manifest::MAX_MANIFEST_BYTES;
+use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, side_manifest_path, text};
 
 use crate::error::PackageError;
 use crate::key::PublicKey;
@@ -19,8 +20,6 @@ use crate::trust::{TrustPolicy, bundle_path};
 
 /// Maximum size of a plugin file in bytes; the runtime loads no larger one.
 pub const MAX_PLUGIN: u64 = 32 << 20;
-/// Maximum size of a manifest beside a component, in bytes.
-const MAX_MANIFEST: u64 = 64 << 10;
 
 /// A complete package with a known digest. Nothing about it is trusted.
 pub struct Fetched {
@@ -79,7 +78,7 @@ impl Fetched {
         };
         write(&file, &package.wasm)?;
         if let Some(manifest) = &package.manifest {
-            write(&side_manifest(&file), manifest)?;
+            write(&side_manifest_path(&file), manifest)?;
         }
         Ok(Self {
             source: source.clone(),
@@ -187,7 +186,7 @@ impl Verified {
         let file = self.file();
         let named = self.fetched.directory.path().join(format!("{name}.wasm"));
         fs::rename(&file, &named).map_err(failed)?;
-        match fs::rename(side_manifest(&file), side_manifest(&named)) {
+        match fs::rename(side_manifest_path(&file), side_manifest_path(&named)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
@@ -211,10 +210,6 @@ pub struct Package {
     pub resolved: Option<Digest>,
     pub bundles: Vec<String>,
     pub notes: Vec<String>,
-}
-
-fn side_manifest(file: &Path) -> PathBuf {
-    file.with_extension("plugin.toml")
 }
 
 /// A file name without its extension, limited to harmless characters.
@@ -244,7 +239,7 @@ fn read_file(path: &Path) -> Result<Package, PackageError> {
     let bundle = optional(&bundle_path(path), MAX_BUNDLE)?;
     Ok(Package {
         wasm: read(path, MAX_PLUGIN)?,
-        manifest: optional(&side_manifest(path), MAX_MANIFEST)?,
+        manifest: optional(&side_manifest_path(path), MAX_MANIFEST_BYTES as u64)?,
         stem: stem_of(&name),
         resolved: None,
         bundles: bundle.into_iter().map(into_text).collect(),

@@ -20,14 +20,14 @@ mod trust;
 
 pub use change::{Change, changes};
 pub use error::PackageError;
-pub use fetch::{FetchOptions, Fetched, Verified};
+pub use fetch::{FetchOptions, Fetched, MAX_PLUGIN, Verified};
 pub use installed::InstalledPackages;
 pub use key::{KeyError, PublicKey, SigningKey};
 pub use lock::{LOCK_FILE, LockFile, LockedPlugin, LockedTool, needs, tools};
 pub use reference::{Reference, ReferenceError, RegistryReference};
 pub use registry::{Publication, Registry};
 pub use revocation::{RevocationList, Revocations};
-pub use signature::{SignatureError, sign, verify};
+pub use signature::{MAX_BUNDLE, SignatureError, sign, verify};
 pub use store::{FileDigest, PackageStore};
 pub use trust::{TrustError, TrustPolicy, TrustRule, bundle_path, signer};
 

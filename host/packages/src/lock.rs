@@ -1,7 +1,7 @@
 //! Lock files: the exact plugins of a project, or of a user. They pin plugins and grant nothing.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use toolhost_contract::policy::definition;
@@ -198,12 +198,7 @@ impl LockFile {
         let text = toml::to_string(self).expect("lock files serialize to TOML");
         // What cannot be read later is not written.
         Self::parse(path, &text)?;
-        crate::store::write_file(path, format!("{HEADER}{text}").as_bytes())
+        toolhost_hostfiles::replace_file(path, format!("{HEADER}{text}").as_bytes())
             .map_err(|error| PackageError::io("write", path, error))
-    }
-
-    /// The lock file of the project in this directory.
-    pub fn path_in(directory: &Path) -> PathBuf {
-        directory.join(LOCK_FILE)
     }
 }

@@ -127,7 +127,7 @@ impl Revocations {
 
     pub fn write(&self, path: &Path) -> Result<(), PackageError> {
         let bytes = serde_json::to_vec(self).expect("revocations serialize to JSON");
-        crate::store::write_file(path, &bytes)
+        toolhost_hostfiles::replace_file(path, &bytes)
             .map_err(|error| PackageError::io("write", path, error))
     }
 

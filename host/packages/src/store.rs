@@ -12,7 +12,7 @@
 //! checks before it loads the file. A process that ends at any time leaves the old state or the new one.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -41,11 +41,6 @@ pub struct PackageStore {
     state: PathBuf,
     directory: PathBuf,
     digest: FileDigest,
-}
-
-/// Held while a change is committed.
-pub struct StoreLock {
-    _file: File,
 }
 
 impl PackageStore {
@@ -119,7 +114,8 @@ impl PackageStore {
             .map_err(|error| PackageError::io("create a directory in", &incoming, error))
     }
 
-    fn lock(&self) -> Result<StoreLock, PackageError> {
+    /// A file whose lock is held until it is dropped.
+    fn lock(&self) -> Result<File, PackageError> {
         create_private_dir_all(&self.state, &self.directory)?;
         let path = self.directory.join("lock");
         let mut options = OpenOptions::new();
@@ -133,7 +129,7 @@ impl PackageStore {
         let end = Instant::now() + LOCK_PATIENCE;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(StoreLock { _file: file }),
+                Ok(()) => return Ok(file),
                 Err(TryLockError::WouldBlock) if Instant::now() < end => {
                     std::thread::sleep(LOCK_POLL);
                 }
@@ -251,22 +247,6 @@ fn remove_old_entries(directory: &Path, keep: impl Fn(&str) -> bool) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-}
-
-/// Replaces a file atomically. It is on disk when this returns.
-pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".toolhost-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(parent)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    File::open(parent)?.sync_all()
 }
 
 fn sync_directory(path: &Path) -> Result<(), PackageError> {

@@ -160,7 +160,7 @@ fn changes_that_grow_need_approval() {
         std::slice::from_ref(&read),
     );
     let list = |new: &LockedPlugin| {
-        let changes = changes(&old, new);
+        let changes = changes(Some(&old), new);
         let shown: Vec<_> = changes.iter().map(ToString::to_string).collect();
         (shown.join("; "), changes.iter().any(Change::grows))
     };

@@ -20,7 +20,7 @@ use crate::{OpenPath, PipedCommand, ProcessError, ProgramAccess, SandboxPermissi
 /// What a program may access in addition to the system's programs and libraries, its interpreter and its packages.
 #[derive(Debug, Clone)]
 pub struct PipedSandbox {
-    /// A directory of its own: its home, with its temporary directory and caches.
+    /// The home directory of the program, which contains its temporary directory and caches.
     pub data: PathBuf,
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,

@@ -55,7 +55,6 @@ pub use functions::SkippedFunction;
 pub use hooks::HookCall;
 pub use load::{
     CodeState, Loaded, Runtime, RuntimeSettings, VerifyFile, file_digest, read_manifest,
-    side_manifest_path,
 };
 pub use owners::session_owner;
 pub use pack::pack;

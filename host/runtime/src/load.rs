@@ -30,7 +30,7 @@ use contract_check::{
     ToolSource, check_contract, check_imports, described_tools, exported, has_hooks, link_error,
     tool_source,
 };
-pub use plugin_file::{file_digest, read_manifest, side_manifest_path};
+pub use plugin_file::{file_digest, read_manifest};
 use plugin_file::{manifest, read, read_outline, read_with_outline};
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.

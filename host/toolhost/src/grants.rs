@@ -318,7 +318,7 @@ pub fn protected_paths(settings: &Settings) -> Vec<ProtectedPath> {
     let beside: Vec<PathBuf> = files
         .flat_map(|path| {
             [
-                toolhost_runtime::side_manifest_path(path),
+                toolhost_contract::side_manifest_path(path),
                 toolhost_packages::bundle_path(path),
             ]
         })

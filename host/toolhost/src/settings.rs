@@ -189,12 +189,12 @@ impl Default for Settings {
 impl Settings {
     /// Whether there are plugins to load: files, directories or installed packages.
     pub fn has_plugins(&self) -> bool {
-        let installed = self.packages.as_ref().map(PackageStore::installed);
         // A store that cannot be read is reported when plugins are loaded.
-        !self.plugins.is_empty()
-            || installed.is_some_and(|read| {
-                read.is_err() || read.is_ok_and(|read| !read.plugins().is_empty())
-            })
+        let is_empty = |store: &PackageStore| {
+            let installed = store.installed();
+            installed.is_ok_and(|installed| installed.plugins().is_empty())
+        };
+        !self.plugins.is_empty() || self.packages.as_ref().is_some_and(|store| !is_empty(store))
     }
 
     /// The settings of the kernel.

@@ -9,9 +9,9 @@ use tokio::process::Command;
 use toolhost_authoring::{Project, missing_tools};
 use toolhost_contract::text;
 use toolhost_contract::units::format_duration;
-use toolhost_hostfiles::read_regular;
+use toolhost_hostfiles::{read_regular, replace_file};
 
-use crate::commands::pack::{self, MAX_INPUT};
+use crate::commands::pack::MAX_INPUT;
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::terminal::note;
 
@@ -102,6 +102,6 @@ pub fn pack_project(project: &Project, output: &Path) -> Result<bool, CliError> 
     if read_regular(output, MAX_INPUT).is_ok_and(|existing| existing == packed) {
         return Ok(false);
     }
-    pack::write(output, &packed).or_exit(Exit::Internal)?;
+    replace_file(output, &packed).or_exit(Exit::Internal)?;
     Ok(true)
 }

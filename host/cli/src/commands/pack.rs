@@ -1,6 +1,5 @@
 //! `host pack`: embeds a manifest in a component to make a plugin.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -8,7 +7,7 @@ use clap::{Args, ValueHint};
 use toolhost::{HostPaths, sample_environments};
 use toolhost_authoring::Project;
 use toolhost_contract::Manifest;
-use toolhost_hostfiles::read_regular;
+use toolhost_hostfiles::{read_regular, replace_file};
 
 use crate::authoring::build;
 use crate::exit::{CliError, Exit, OrExit};
@@ -79,7 +78,8 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
         );
         return Err(CliError::new(Exit::Usage, message));
     }
-    write(&output, &packed)
+    // Atomically, so that a host that loads the directory never sees a partial file.
+    replace_file(&output, &packed)
         .with_context(|| format!("write {}", output.display()))
         .or_exit(Exit::Usage)?;
     print(&output.display().to_string()).or_exit(Exit::Internal)?;
@@ -101,20 +101,4 @@ async fn inputs(args: &PackArgs) -> Result<(PathBuf, PathBuf), CliError> {
         project.component,
         args.manifest.clone().unwrap_or(project.manifest),
     ))
-}
-
-/// Writes the file atomically, so that a host that loads the directory never sees a partial file.
-pub fn write(output: &Path, packed: &[u8]) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = output
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let permissions = std::fs::Permissions::from_mode(0o644);
-    let mut file = tempfile::Builder::new()
-        .permissions(permissions)
-        .tempfile_in(folder)?;
-    file.write_all(packed)?;
-    file.persist(output)?;
-    Ok(())
 }

@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use toolhost::HostPaths;
 use toolhost_contract::text;
 use toolhost_packages::{
-    FetchOptions, LockFile, LockedPlugin, PackageStore, PublicKey, Reference, Registry,
+    FetchOptions, LOCK_FILE, LockFile, LockedPlugin, PackageStore, PublicKey, Reference, Registry,
 };
 
 use crate::control::{ControlRequest, running_hosts};
@@ -156,7 +156,7 @@ fn parse_reference(text: &str) -> Result<Reference, CliError> {
     })
 }
 
-/// With `--yes`, unsigned packages of others need a flag of their own.
+/// Refuses an unsigned package that is not a local file, if `--yes` is given without `--allow-unsigned`.
 fn refuse_unsigned(plugin: &LockedPlugin, accept: &AcceptArgs) -> Result<(), CliError> {
     let is_remote = !matches!(plugin.source, Reference::File(_));
     if plugin.signer.is_none() && is_remote && accept.yes && !accept.allow_unsigned {
@@ -208,7 +208,7 @@ fn notify_running_hosts() {
 fn change_project_lock(change: impl FnOnce(&mut LockFile)) {
     let directory = std::env::current_dir().or_exit(Exit::Internal);
     let changed = directory.and_then(|directory| {
-        let path = LockFile::path_in(&directory);
+        let path = directory.join(LOCK_FILE);
         let Some(mut lock) = LockFile::read(&path)? else {
             return Ok(());
         };

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::{Digest, text};
+use toolhost_hostfiles::replace_file;
 use toolhost_packages::{PublicKey, bundle_path, sign, signer};
 use toolhost_runtime::file_digest;
 
-use super::{key, pack};
+use super::key;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::terminal::print;
 
@@ -38,7 +39,7 @@ pub fn sign_file(args: &SignArgs) -> Result<Exit, CliError> {
     let digest = digest(&args.file)?;
     let name = args.file.file_name().unwrap_or_default().to_string_lossy();
     let path = bundle_path(&args.file);
-    pack::write(&path, sign(&key, &name, digest).as_bytes()).or_exit(Exit::Usage)?;
+    replace_file(&path, sign(&key, &name, digest).as_bytes()).or_exit(Exit::Usage)?;
     print(&path.display().to_string()).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }

@@ -1,8 +1,8 @@
 //! A network namespace for one program, whose only connection to the outside is the host's proxy.
 //!
 //! Landlock rules name ports and not addresses, so a program that may connect to the port of a local proxy could connect
-//! to the same port of any machine. In a namespace of its own a program reaches nothing but what listens inside, and the
-//! listener inside is held by the host.
+//! to the same port of any machine. In a separate namespace a program can connect only to listeners in this namespace, and
+//! the host holds the only one.
 
 use std::fs;
 use std::io::{self, IoSlice};

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
     Call, CallError, CallId, Digest, ErrorClass, Limits, Manifest, Outcome, Principal, ToolName,
+    side_manifest_path,
 };
 use wasmtime::component::Component;
 
@@ -19,7 +20,7 @@ use crate::export::Bindings as _;
 use crate::instance::CallEnvironment;
 use crate::linked_code::Tools;
 use crate::tests::runtime;
-use crate::{LoadError, Loaded, Runtime, pack, side_manifest_path};
+use crate::{LoadError, Loaded, Runtime, pack};
 
 /// A component of this WIT, whose core module is `wat`.
 fn component(wit: &str, wat: &str) -> Vec<u8> {

@@ -4,20 +4,15 @@
 //! `host pack` had embedded this manifest, so approvals, caches and records cover both.
 
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::manifest::{MANIFEST_SECTION, MAX_MANIFEST_BYTES};
-use toolhost_contract::{Digest, Manifest, PluginName};
+use toolhost_contract::{Digest, Manifest, PluginName, side_manifest_path};
 
 use crate::pack::custom_section;
 use crate::scan::Outline;
 use crate::{LoadError, scan};
-
-/// The file with the manifest of a component that has none: `x.plugin.toml` beside `x.wasm`.
-pub fn side_manifest_path(path: &Path) -> PathBuf {
-    path.with_extension("plugin.toml")
-}
 
 /// The digest of a plugin file, which approvals and signatures refer to. Checks only that it is a component.
 pub fn file_digest(path: &Path) -> Result<Digest, LoadError> {

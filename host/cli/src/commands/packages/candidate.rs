@@ -72,14 +72,14 @@ impl Packages {
             );
             return Err(PackageError::UntrustedSigner(reason).into());
         }
-        let changes = old.as_ref().map(|old| changes(old, &locked));
+        let changes = changes(old.as_ref(), &locked);
         Ok(Candidate {
             verified,
             locked,
             manifest,
             tools,
             old,
-            changes: changes.unwrap_or_default(),
+            changes,
         })
     }
 

@@ -105,10 +105,6 @@ pub async fn add(args: AddArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     print(&describe(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
-    if let Some(old) = &candidate.old {
-        let update = describe_update(&candidate, old);
-        print(&format!("replaces the installed version:\n{update}")).or_exit(Exit::Internal)?;
-    }
     refuse_unsigned(locked, &args.accept)?;
     ask("install it?", args.accept.yes)?;
     let added = packages.commit(candidate)?;

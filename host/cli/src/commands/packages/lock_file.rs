@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::text;
-use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, signer};
+use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, changes, signer};
 
 use super::candidate::Candidate;
 use super::install::installed;
-use super::show::{describe, describe_update};
+use super::show::describe;
 use super::{AcceptArgs, Packages, ask, not_installed, refuse_unsigned, relative_to, store};
 use crate::exit::{CliError, Exit, OrExit};
 use crate::terminal::print;
@@ -82,14 +82,12 @@ pub async fn sync(args: SyncArgs) -> Result<Exit, CliError> {
     let mut candidates = Vec::new();
     for entry in &entries {
         packages.refresh_revocations(entry).await?;
-        if difference(&packages, entry)?.is_some() {
+    }
+    let now = Installed::read(&packages)?;
+    for entry in &entries {
+        if now.difference(&packages, entry).is_some() {
             let candidate = locked_candidate(&packages, entry, &args.accept).await?;
             print(&describe(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
-            if let Some(old) = candidate.old.as_ref().filter(|old| *old != entry) {
-                let update = describe_update(&candidate, old);
-                print(&format!("replaces the installed version:\n{update}"))
-                    .or_exit(Exit::Internal)?;
-            }
             refuse_unsigned(entry, &args.accept)?;
             candidates.push(candidate);
         }
@@ -147,6 +145,7 @@ async fn locked_candidate(
         .await
         .map_err(context)?;
     candidate.locked.source = entry.source.clone();
+    candidate.changes = changes(candidate.old.as_ref(), &candidate.locked);
     if candidate.locked != *entry {
         let message = format!(
             "{name} is not what the lock file states ({}); check where it comes from, then write the lock file again",
@@ -159,13 +158,14 @@ async fn locked_candidate(
 
 /// Compares without the network: entries, files on disk, their signatures, and revocations.
 fn check(packages: &Packages, entries: &[LockedPlugin]) -> Result<Exit, CliError> {
+    let now = Installed::read(packages)?;
     let mut is_same = true;
     if entries.is_empty() {
         print("the lock file has no plugins").or_exit(Exit::Internal)?;
     }
     for entry in entries {
         let name = &entry.name;
-        let line = match difference(packages, entry)? {
+        let line = match now.difference(packages, entry) {
             None => format!("{name} {}: ok", entry.version),
             Some(reason) => {
                 is_same = false;
@@ -177,35 +177,47 @@ fn check(packages: &Packages, entries: &[LockedPlugin]) -> Result<Exit, CliError
     Ok(if is_same { Exit::Ok } else { Exit::LockDiffers })
 }
 
-/// How what is installed differs from an entry.
-fn difference(packages: &Packages, entry: &LockedPlugin) -> Result<Option<String>, CliError> {
-    let store = &packages.store;
-    let installed = store.installed()?;
-    let Some(plugin) = installed.get(entry.name.as_str()) else {
-        return Ok(Some("not installed".to_owned()));
-    };
-    if plugin != entry {
-        return Ok(Some(format!(
-            "installed with another {}",
-            first_difference(entry, plugin)
-        )));
+/// What is installed, read once for all entries.
+struct Installed {
+    plugins: LockFile,
+    /// As hosts check files before they load them.
+    loading: InstalledPackages,
+}
+
+impl Installed {
+    fn read(packages: &Packages) -> Result<Self, CliError> {
+        let loading = InstalledPackages::new(Some(packages.store.clone()));
+        loading.refresh()?;
+        Ok(Self {
+            plugins: packages.store.installed()?,
+            loading,
+        })
     }
-    let file = store.file(plugin);
-    match store.digest(&file) {
-        Ok(actual) if actual == entry.content => {}
-        Ok(actual) => return Ok(Some(format!("the installed file has the digest {actual}"))),
-        Err(error) => return Ok(Some(error.to_string())),
+
+    /// How it differs from an entry.
+    fn difference(&self, packages: &Packages, entry: &LockedPlugin) -> Option<String> {
+        let Some(plugin) = self.plugins.get(entry.name.as_str()) else {
+            return Some("not installed".to_owned());
+        };
+        if plugin != entry {
+            let field = first_difference(entry, plugin);
+            return Some(format!("installed with another {field}"));
+        }
+        let file = packages.store.file(plugin);
+        match packages.store.digest(&file) {
+            Ok(actual) if actual == entry.content => {}
+            Ok(actual) => return Some(format!("the installed file has the digest {actual}")),
+            Err(error) => return Some(error.to_string()),
+        }
+        if let Some(key) = entry.signer
+            && let Err(error) = signer(&file, entry.content, &[key])
+        {
+            return Some(error.to_string());
+        }
+        let trust = &packages.settings.core.trust;
+        let checked = self.loading.check(&file, entry.content, trust);
+        checked.err().map(|error| error.to_string())
     }
-    if let Some(key) = entry.signer
-        && let Err(error) = signer(&file, entry.content, &[key])
-    {
-        return Ok(Some(error.to_string()));
-    }
-    // As hosts check it before they load it.
-    let loading = InstalledPackages::new(Some(store.clone()));
-    loading.refresh()?;
-    let checked = loading.check(&file, entry.content, &packages.settings.core.trust);
-    Ok(checked.err().map(|error| error.to_string()))
 }
 
 /// The name of the first field that differs.

@@ -4,21 +4,19 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost::HostPaths;
-use toolhost_contract::{Digest, PluginName, text};
+use toolhost_contract::{Digest, PluginName, side_manifest_path, text};
 use toolhost_hostfiles::read_regular;
 use toolhost_packages::{
-    PublicKey, Publication, Reference, Registry, RegistryReference, RevocationList, bundle_path,
-    sign,
+    MAX_BUNDLE, MAX_PLUGIN, PublicKey, Publication, Reference, Registry, RegistryReference,
+    RevocationList, bundle_path, sign,
 };
-use toolhost_runtime::{file_digest, side_manifest_path};
+use toolhost_runtime::file_digest;
 
 use super::{Packages, notify_running_hosts};
 use crate::commands::key;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::runtime;
 use crate::terminal::{note, print};
-
-const MAX_PLUGIN: u64 = 32 << 20;
 
 #[derive(Debug, Args)]
 pub struct PublishArgs {
@@ -103,7 +101,7 @@ pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
 /// The signature beside the file. It is not verified, because no key is named.
 fn existing_bundle(file: &Path) -> Result<Option<String>, CliError> {
     let path = bundle_path(file);
-    match toolhost_hostfiles::read_text(&path, 64 << 10) {
+    match toolhost_hostfiles::read_text(&path, MAX_BUNDLE) {
         Ok(bundle) => Ok(Some(bundle)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {

@@ -34,6 +34,10 @@ pub fn describe(candidate: &Candidate, settings: &CliSettings) -> String {
         ));
     }
     lines.push(describe_grants(candidate, settings));
+    if let Some(old) = candidate.old.as_ref().filter(|old| *old != locked) {
+        lines.push("replaces the installed version:".to_owned());
+        lines.push(describe_update(candidate, old));
+    }
     lines.join("\n")
 }
 

@@ -1,0 +1,217 @@
+//! Packages from files and from a registry: what is installed, refused, updated, synchronized and revoked, and what
+//! running hosts do.
+
+mod lock_files;
+mod registries;
+mod signers;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::thread;
+
+use e2e::test_env::TestEnv;
+use e2e::{CommandResult, root, target};
+
+/// A user with a separate state directory.
+struct User {
+    env: TestEnv,
+}
+
+impl User {
+    fn new() -> Self {
+        let env = TestEnv::new("");
+        fs::copy(shipped("data"), env.path("data.wasm")).unwrap();
+        Self { env }
+    }
+
+    /// Runs a command that must exit with this code.
+    fn run(&self, code: i32, args: &[&str]) -> CommandResult {
+        let ended = self.env.run(args);
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        ended
+    }
+
+    fn new_key(&self, name: &str) -> String {
+        let public = self.run(0, &["key", "new", name]).stdout;
+        let path = self.env.path(&format!("{name}.pub"));
+        fs::write(&path, public).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A plugin of the component `plain_functions`, with these needs.
+    fn pack(&self, version: &str, needs: &[&str]) -> String {
+        let needs = needs
+            .iter()
+            .map(|need| format!("[[needs]]\ncapability = \"{need}\"\nwhy = \"an example\"\n"));
+        let manifest = format!(
+            "name = \"notes\"\nversion = \"{version}\"\ndescription = \"Notes\"\n{}",
+            needs.collect::<String>()
+        );
+        let output = self.env.path(&format!("notes-{version}.wasm"));
+        fs::write(self.env.path("plugin.toml"), manifest).unwrap();
+        let component = target().join("guests/plain_functions.wasm");
+        let (component, output) = (component.to_str().unwrap(), output.to_str().unwrap());
+        let args = [
+            "pack",
+            component,
+            "--manifest",
+            "plugin.toml",
+            "--output",
+            output,
+        ];
+        self.run(0, &args);
+        output.to_owned()
+    }
+
+    fn encodes(&self) -> bool {
+        let ended = self.env.run(&["call", "base64_encode", "text=hello"]);
+        ended.code == Some(0) && ended.stdout == "aGVsbG8=\n"
+    }
+}
+
+fn shipped(name: &str) -> PathBuf {
+    root().join(format!("plugins/{name}.wasm"))
+}
+
+#[test]
+fn an_installed_file_is_served_until_it_is_removed() {
+    let user = User::new();
+    let nothing = user.run(0, &["list"]);
+    assert!(
+        nothing.stdout.contains("nothing is installed"),
+        "{nothing:?}"
+    );
+    let refused = user.run(5, &["add", "data.wasm"]);
+    assert!(
+        refused.stdout.contains("base64_encode (pure)"),
+        "{refused:?}"
+    );
+    assert!(!user.encodes());
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    // The file of the author is not used any more.
+    fs::remove_file(user.env.path("data.wasm")).unwrap();
+    assert!(user.encodes());
+    let listed = user.env.run_json(&["list", "--json"]);
+    assert_eq!(listed[0]["name"], "data", "{listed}");
+    let missing = user.run(2, &["remove", "other"]);
+    assert!(missing.stderr.contains("installed: data"), "{missing:?}");
+    user.run(0, &["remove", "data"]);
+    assert!(!user.encodes());
+}
+
+#[test]
+fn only_the_installed_bytes_are_loaded() {
+    let user = User::new();
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    user.run(0, &["lock"]);
+    let file = user.run(0, &["info", "data"]);
+    let file = file
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("  file       "));
+    fs::copy(shipped("agent"), file.unwrap()).unwrap();
+    let refused = user.run(4, &["call", "base64_encode", "text=hello"]);
+    assert!(refused.stderr.contains("has the digest"), "{refused:?}");
+    let checked = user.run(11, &["sync", "--check"]);
+    assert!(checked.stdout.contains("has the digest"), "{checked:?}");
+    // Installing it again repairs it.
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    assert!(user.encodes());
+    fs::write(file.unwrap(), "").unwrap();
+    user.run(0, &["sync", "--yes"]);
+    user.run(0, &["sync", "--check"]);
+}
+
+#[test]
+fn packages_with_the_names_of_others_tools_are_refused() {
+    let user = User::new();
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    let manifest = "name = \"copycat\"\nversion = \"1.0.0\"\ndescription = \"d\"\n";
+    fs::write(user.env.path("plugin.toml"), manifest).unwrap();
+    let guest = target().join("guests/plain_functions.wasm");
+    let functions = manifest.to_owned()
+        + "[[functions]]\nfunction = \"notes.load\"\nname = \"base64_encode\"\n";
+    fs::copy(guest, user.env.path("copycat.wasm")).unwrap();
+    fs::write(user.env.path("copycat.plugin.toml"), functions).unwrap();
+    let ended = user.env.run(&["add", "copycat.wasm", "--yes"]);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("the name of a tool of the installed plugin data"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn two_commands_at_once_both_succeed_or_say_why() {
+    let user = User::new();
+    let files: Vec<String> = ["data", "agent", "memory", "system"]
+        .map(|name| shipped(name).to_str().unwrap().to_owned())
+        .into();
+    let running: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let mut command = user.env.command(&["add", file, "--yes"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    for child in running {
+        let ended = CommandResult::of(&child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    let listed = user.env.run_json(&["list", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), files.len(), "{listed}");
+}
+
+/// Wherever a command is killed, the plugin is installed completely or not at all.
+#[test]
+fn a_killed_command_leaves_the_old_state_or_the_new_one() {
+    let user = User::new();
+    let started = std::time::Instant::now();
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    let whole = started.elapsed();
+    for part in 1..=8_u32 {
+        user.run(0, &["remove", "data"]);
+        let mut command = user.env.command(&["add", "data.wasm", "--yes"]);
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(whole * part / 8);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let listed = user.env.run_json(&["list", "--json"]);
+        let is_installed = !listed.as_array().unwrap().is_empty();
+        assert_eq!(user.encodes(), is_installed);
+        user.run(0, &["add", "data.wasm", "--yes"]);
+    }
+}
+
+#[test]
+fn what_could_not_be_read_later_is_not_installed() {
+    let user = User::new();
+    let names: Vec<String> = (0..600)
+        .map(|number| format!("\"A_LONG_VARIABLE_NAME_{number:010}\""))
+        .collect();
+    let manifest = format!(
+        "name = \"many\"\nversion = \"1.0.0\"\ndescription = \"d\"\n[[needs]]\ncapability = \"env\"\nwhy = \"w\"\nnames = [{}]\n",
+        names.join(", ")
+    );
+    fs::copy(
+        target().join("guests/plain_functions.wasm"),
+        user.env.path("many.wasm"),
+    )
+    .unwrap();
+    fs::write(user.env.path("many.plugin.toml"), manifest).unwrap();
+    let refused = user.run(3, &["add", "many.wasm", "--yes"]);
+    assert!(
+        refused.stderr.contains("has more than 16384 bytes"),
+        "{refused:?}"
+    );
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    assert!(user.encodes());
+}
