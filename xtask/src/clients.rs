@@ -16,7 +16,7 @@ use crate::job::{self, Job};
 use crate::shell;
 
 /// The kits, each with its package list in `tests/clients`.
-const KITS: [Kit; 9] = [
+const KITS: [Kit; 10] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -64,6 +64,12 @@ const KITS: [Kit; 9] = [
         list: "oras.txt",
         program: Some("bin/pip"),
         install: python,
+    },
+    Kit {
+        name: "sigstore",
+        list: "sigstore.json",
+        program: None,
+        install: javascript,
     },
     // About 380 MB, in a separate kit so that the others install without it.
     Kit {
