@@ -230,7 +230,7 @@ fn run_tests(job: &Job) -> Result<()> {
         return shell::run(&mut test(job));
     }
     test_programs::run(job, test_build(job), |command| {
-        add_test_variables(command, job)
+        add_test_variables(command, job);
     })?;
     shell::run(test(job).arg("--doc"))
 }

@@ -82,17 +82,16 @@ pub fn verify(
     root: &SigstoreRoot,
 ) -> Result<Signer, SignatureError> {
     let bundle = parse(bundle)?;
-    let (signer, statement) = match &bundle.verification_material.content {
-        VerificationMaterialContent::PublicKey(hint) => {
-            let keys: Vec<PublicKey> = trusted.iter().filter_map(Signer::key).collect();
-            let (key, statement) = by_key(envelope(&bundle)?, &hint.hint, &keys)?;
-            (Signer::Key(key), statement)
-        }
-        _ => {
-            let envelope = envelope(&bundle)?;
-            let signer = root.verify(&bundle, digest, trusted)?;
-            (signer, statement(envelope)?)
-        }
+    let envelope = envelope(&bundle)?;
+    let (signer, statement) = if let VerificationMaterialContent::PublicKey(hint) =
+        &bundle.verification_material.content
+    {
+        let keys: Vec<PublicKey> = trusted.iter().filter_map(Signer::key).collect();
+        let (key, statement) = by_key(envelope, &hint.hint, &keys)?;
+        (Signer::Key(key), statement)
+    } else {
+        let signer = root.verify(&bundle, digest, trusted)?;
+        (signer, statement(envelope)?)
     };
     let kinds: &[&str] = match signer {
         Signer::Key(_) => &[PREDICATE_TYPE],
