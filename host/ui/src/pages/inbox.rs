@@ -1,0 +1,215 @@
+//! The inbox: pending questions, highest risk first, and the selected one.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, COOKIE, HeaderMap, SET_COOKIE};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use crate::access::Session;
+use crate::answers::{AnswerProblem, describe, explain};
+use crate::diff_view::DiffLayout;
+use crate::error_page::ErrorPage;
+use crate::guest_text::line;
+use crate::inbox::{EntryMissing, PendingEntry};
+use crate::layout::{self, NavPage};
+use crate::question_view::{QuestionView, whole_text};
+use crate::relative_time;
+use crate::state::AppState;
+
+/// Questions on one page.
+const PAGE_SIZE: usize = 50;
+/// Answered questions below the list.
+const RECENT: usize = 5;
+
+#[derive(Deserialize, Default)]
+pub struct InboxQuery {
+    /// The selected question.
+    question: Option<u64>,
+    /// The question that was just answered.
+    answered: Option<u64>,
+    /// `split` or `unified`.
+    view: Option<String>,
+    #[serde(default)]
+    page: usize,
+}
+
+pub async fn inbox(
+    State(state): State<Arc<AppState>>,
+    session: Session,
+    Query(query): Query<InboxQuery>,
+    headers: HeaderMap,
+) -> Response {
+    let layout = match query.view.as_deref() {
+        Some("split") => DiffLayout::SideBySide,
+        Some(_) => DiffLayout::Unified,
+        None => saved_layout(&headers),
+    };
+    let skip = query.page.min(1_000_000) * PAGE_SIZE;
+    let entries = state.inbox().list(skip, PAGE_SIZE);
+    let selected = match query.question {
+        Some(number) => Some(state.inbox().entry(number)),
+        None => entries.first().map(|entry| Ok(Arc::clone(entry))),
+    };
+    let number = selected
+        .as_ref()
+        .and_then(|entry| Some(entry.as_ref().ok()?.number));
+    let content = html! {
+        div class="inbox" data-chosen[query.question.is_some()] {
+            (list(&state, &entries, number, query.page))
+            section id="detail" class="detail" aria-label="Selected question" {
+                @if let Some(answered) = query.answered { (receipt(&state, answered)) }
+                @match &selected {
+                    Some(Ok(entry)) => {
+                        a class="back" href="/" { "← All questions" }
+                        (QuestionView { state: &state, session: &session, entry, layout }.render())
+                    },
+                    Some(Err(missing)) => (closed(missing, query.question.unwrap_or_default())),
+                    None => (empty(&state)),
+                }
+            }
+        }
+    };
+    let page = layout::page(&state, NavPage::Inbox, "Inbox", content);
+    match query.view {
+        Some(_) => ([(SET_COOKIE, layout_cookie(layout))], page).into_response(),
+        None => page.into_response(),
+    }
+}
+
+fn list(
+    state: &AppState,
+    entries: &[Arc<PendingEntry>],
+    selected: Option<u64>,
+    page: usize,
+) -> Markup {
+    let counts = state.inbox().counts();
+    let pages = counts.questions().div_ceil(PAGE_SIZE).max(1);
+    let now = state.now();
+    html! {
+        section id="list" class="list" aria-label="Waiting questions" {
+            div class="list-head" {
+                h1 { "Inbox" }
+                p class="meta" {
+                    @match counts.total() { 0 => "Nothing waits for an answer", 1 => "1 question waits", total => { (total) " questions wait" } }
+                    @if counts.high > 0 { ", " strong class="high-text" { (counts.high) " of high risk" } }
+                }
+                button id="notify" type="button" hidden { "Notify me" }
+            }
+            ol class="rows" {
+                @for entry in entries {
+                    li {
+                        a class="row" href={ "/?question=" (entry.number) @if page > 0 { "&page=" (page) } }
+                            aria-current=[(selected == Some(entry.number)).then_some("true")] {
+                            span class="row-title" { (line(&entry.title(), 160)) }
+                            span class="row-meta" {
+                                span class={ "risk " (entry.risk.as_str()) } { (entry.risk.label()) }
+                                span { (line(&entry.call.caller.agent, 40)) }
+                                span { (relative_time::since(entry.asked_at, now)) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if pages > 1 {
+                nav class="pager" aria-label="Pages of questions" {
+                    @if page > 0 { a class="button" href={ "/?page=" (page - 1) } { "Previous" } }
+                    span { "Page " (page + 1) " of " (pages) }
+                    @if page + 1 < pages { a class="button" href={ "/?page=" (page + 1) } { "Next" } }
+                }
+            }
+            (recent(state))
+        }
+    }
+}
+
+fn recent(state: &AppState) -> Markup {
+    let resolved = state.inbox().resolved(RECENT);
+    html! {
+        @if !resolved.is_empty() {
+            h2 class="recent-head" { "Recently closed" }
+            ul class="recent" {
+                @for one in &resolved {
+                    li {
+                        span { (line(&one.title, 120)) }
+                        span class="meta" {
+                            (one.outcome)
+                            @if let Some(by) = &one.by { " by " (line(by, 60)) }
+                            " · " (relative_time::since(one.at, state.now()))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What became of the question that was just answered.
+fn receipt(state: &AppState, number: u64) -> Markup {
+    let text = match state.inbox().entry(number) {
+        Err(EntryMissing::Resolved(resolution)) => describe(&resolution),
+        Err(EntryMissing::Replaced(_)) => {
+            "Answered. The call asks another question now.".to_owned()
+        }
+        Err(EntryMissing::Unknown) | Ok(_) => return html! {},
+    };
+    html! { p class="receipt" role="status" { bdi { (text) } } }
+}
+
+fn closed(missing: &EntryMissing, number: u64) -> Markup {
+    explain(&AnswerProblem::Missing(missing.clone()), number).content()
+}
+
+fn empty(state: &AppState) -> Markup {
+    html! {
+        div class="empty" {
+            h2 { "No questions" }
+            p {
+                @if state.options.kernel.is_some() {
+                    "Questions of tools appear here as soon as a call needs an approval. This page updates by itself."
+                } @else {
+                    "No host runs that this page could answer for. The history is still available."
+                }
+            }
+            p class="meta" { "Keys: " kbd { "j" } " " kbd { "k" } " next and previous, " kbd { "y" } " approve once, " kbd { "n" } " decline, " kbd { "?" } " all keys" }
+        }
+    }
+}
+
+/// Returns the whole question as text, also where the page shows only a part.
+pub async fn whole_text_page(
+    State(state): State<Arc<AppState>>,
+    _session: Session,
+    Path(number): Path<u64>,
+) -> Result<Response, ErrorPage> {
+    let entry = state.inbox().entry(number);
+    let entry = entry.map_err(|missing| explain(&AnswerProblem::Missing(missing), number))?;
+    let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+    Ok((StatusCode::OK, headers, whole_text(&entry)).into_response())
+}
+
+const LAYOUT_COOKIE: &str = "toolhost_diff";
+
+fn layout_cookie(layout: DiffLayout) -> String {
+    let name = match layout {
+        DiffLayout::SideBySide => "split",
+        DiffLayout::Unified => "unified",
+    };
+    format!("{LAYOUT_COOKIE}={name}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000")
+}
+
+fn saved_layout(headers: &HeaderMap) -> DiffLayout {
+    let cookies = headers.get_all(COOKIE).into_iter();
+    let mut cookies = cookies
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    let is_split = cookies.any(|cookie| cookie.trim() == "toolhost_diff=split");
+    if is_split {
+        DiffLayout::SideBySide
+    } else {
+        DiffLayout::Unified
+    }
+}

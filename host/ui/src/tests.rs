@@ -1,0 +1,6 @@
+//! Tests of the pages as a browser sees them, with a real kernel.
+
+mod access;
+mod answers;
+mod limits;
+mod world;
