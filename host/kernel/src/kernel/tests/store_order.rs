@@ -240,7 +240,7 @@ async fn r_144_the_record_on_disk_has_no_raw_input() {
         .map(String::as_str)
         .collect();
     members.sort_unstable();
-    expect!["agentId approval attempts completedAt createdAt durationMs effect id inputPreview isError mode name origin plugin policyRuleId sessionId startedAt state taskId toolHash toolVersion updatedAt"].assert_eq(&members.join(" "));
+    expect!["agentId approval attempts completedAt createdAt durationMs effect id inputPreview isError mode name origin outputBytes plugin policyRuleId sessionId startedAt state taskId toolHash toolVersion updatedAt"].assert_eq(&members.join(" "));
     let everything = format!("{record}{:?}", world.store().events(None, 0, 100).unwrap());
     assert!(!everything.contains("hush"));
 }
