@@ -12,11 +12,17 @@ struct Asset {
     content: &'static str,
 }
 
+/// The style sheet: what all pages have in common, and the pages about past calls.
+pub const STYLE: &str = concat!(
+    include_str!("../assets/style.css"),
+    include_str!("../assets/history.css")
+);
+
 const ASSETS: &[Asset] = &[
     Asset {
         name: "style.css",
         content_type: "text/css; charset=utf-8",
-        content: include_str!("../assets/style.css"),
+        content: STYLE,
     },
     Asset {
         name: "app.js",

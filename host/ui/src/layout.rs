@@ -9,20 +9,38 @@ use crate::state::AppState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NavPage {
     Inbox,
+    Timeline,
+    Plugins,
+    Policy,
+    Health,
 }
 
 impl NavPage {
-    const ALL: [NavPage; 1] = [NavPage::Inbox];
+    const ALL: [NavPage; 5] = [
+        NavPage::Inbox,
+        NavPage::Timeline,
+        NavPage::Plugins,
+        NavPage::Policy,
+        NavPage::Health,
+    ];
 
     fn target(self) -> &'static str {
         match self {
             NavPage::Inbox => "/",
+            NavPage::Timeline => "/timeline",
+            NavPage::Plugins => "/plugins",
+            NavPage::Policy => "/policy",
+            NavPage::Health => "/health",
         }
     }
 
     fn label(self) -> &'static str {
         match self {
             NavPage::Inbox => "Inbox",
+            NavPage::Timeline => "Timeline",
+            NavPage::Plugins => "Plugins",
+            NavPage::Policy => "Policy",
+            NavPage::Health => "Health",
         }
     }
 }

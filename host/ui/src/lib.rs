@@ -6,16 +6,26 @@
 mod access;
 mod answers;
 mod assets;
+mod charts;
+mod commit_view;
+mod decision_view;
 mod diff_view;
 mod error_page;
 mod events;
+mod flame;
 mod form;
 mod guest_text;
+mod history;
+mod host_view;
 mod inbox;
 mod layout;
+mod links;
+mod log_view;
+mod outcome;
 mod pages;
 mod prompter;
 mod question_view;
+mod record_pages;
 mod relative_time;
 mod risk;
 mod server;
@@ -23,7 +33,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod times;
 
+pub use host_view::{
+    FileHistory, HostView, Need, PluginKind, PluginLimits, PluginView, UndoPreview,
+};
 pub use inbox::Inbox;
 pub use prompter::UiPrompter;
 pub use server::{UiServer, UiServerError};

@@ -18,9 +18,11 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use toolhost_store::StoreError;
 
 use crate::access::{Access, AccessError};
 use crate::error_page::ErrorPage;
+use crate::history::HistorySources;
 use crate::state::{AppState, UiOptions};
 use crate::{answers, assets, events, pages};
 
@@ -67,6 +69,8 @@ pub enum UiServerError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error("cannot read the records for the page: {0}")]
+    Records(#[from] StoreError),
     #[error("cannot generate a random token: {0}")]
     Random(getrandom::Error),
 }
@@ -94,12 +98,10 @@ impl UiServer {
         if options.kernel.is_some() {
             options.inbox.set_served();
         }
-        let state = AppState {
-            access: Access::new(address).map_err(UiServerError::Random)?,
-            options,
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
-            stop: CancellationToken::new(),
-        };
+        let history = Arc::new(HistorySources::open(options.store.as_ref())?);
+        history.follow(options.kernel.as_ref());
+        let access = Access::new(address).map_err(UiServerError::Random)?;
+        let state = AppState::new(options, access, history, MAX_STREAMS);
         Ok(Self {
             listener,
             address,

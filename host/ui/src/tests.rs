@@ -2,5 +2,6 @@
 
 mod access;
 mod answers;
+mod history;
 mod limits;
 mod world;

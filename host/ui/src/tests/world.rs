@@ -8,9 +8,7 @@ use axum::body::Body;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use toolhost_contract::lifecycle::Timestamp;
 use toolhost_contract::{
     Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, ChangeKind, ChangeSet,
@@ -18,12 +16,16 @@ use toolhost_contract::{
     PluginName, Principal, Question, Sink, StagedChanges, StagedEffects, StagedResult, ToolName,
     UserEdit,
 };
-use toolhost_kernel::{CallRequest, Clock, Kernel, KernelSettings, PluginInfo, Prompter, Report};
+use toolhost_kernel::{
+    CallRequest, Clock, Durability, Kernel, KernelSettings, PluginInfo, Prompter, Report,
+};
+use toolhost_store::Store;
 use tower::ServiceExt as _;
 
 use crate::access::Access;
+use crate::history::HistorySources;
 use crate::state::{AppState, Permission, UiOptions};
-use crate::{Inbox, UiPrompter, server};
+use crate::{HostView, Inbox, UiPrompter, server};
 
 pub const HOST: &str = "127.0.0.1:7070";
 
@@ -54,21 +56,55 @@ impl World {
     }
 
     pub fn with(permission: Permission, terminal: Arc<dyn Prompter>) -> Self {
+        Self::build(permission, terminal, None, None)
+    }
+
+    /// A host that keeps records.
+    pub fn with_store(permission: Permission, store: Store, view: Arc<dyn HostView>) -> Self {
+        let terminal = Arc::new(toolhost_kernel::NoPrompter);
+        Self::build(permission, terminal, Some(store), Some(view))
+    }
+
+    /// The page of a store without a running host.
+    pub fn history_only(store: Store) -> Self {
+        let world = Self::new();
+        let options = UiOptions {
+            inbox: Inbox::new(Clock::system()),
+            kernel: None,
+            store: Some(store),
+            view: None,
+            permission: Permission::ReadOnly,
+            user: "ann".to_owned(),
+        };
+        let state = app_state(options);
+        Self {
+            router: server::router(Arc::clone(&state)),
+            state,
+            ..world
+        }
+    }
+
+    fn build(
+        permission: Permission,
+        terminal: Arc<dyn Prompter>,
+        store: Option<Store>,
+        view: Option<Arc<dyn HostView>>,
+    ) -> Self {
         let now = Arc::new(AtomicI64::new(1_000_000));
         let time = Arc::clone(&now);
         let clock = Clock::new(move || Timestamp(time.load(SeqCst)));
         let inbox = Inbox::new(clock);
         inbox.set_served();
         let prompter = UiPrompter::new(terminal, Arc::clone(&inbox));
-        let kernel = Kernel::builder(KernelSettings::default())
-            .prompter(Arc::new(prompter))
-            .build()
-            .unwrap();
-        let kernel = Arc::new(kernel);
+        let mut builder = Kernel::builder(KernelSettings::default()).prompter(Arc::new(prompter));
+        if let Some(store) = &store {
+            builder = builder.store(store.clone(), Durability::default());
+        }
+        let kernel = Arc::new(builder.build().unwrap());
         let committed: Arc<Mutex<Vec<String>>> = Arc::default();
         // The plugin `shell` does not stage changes, so its calls ask before they run.
         for (name, stages, tools) in [
-            ("files", true, vec![tool("write")]),
+            ("files", true, vec![tool("write"), tool("look")]),
             ("shell", false, vec![tool("remove"), tool("run")]),
         ] {
             let plugin = PluginInfo {
@@ -84,18 +120,15 @@ impl World {
             };
             kernel.register(plugin, Arc::new(backend)).unwrap();
         }
-        let state = Arc::new(AppState {
-            access: Access::new(HOST.parse().unwrap()).unwrap(),
-            options: UiOptions {
-                inbox,
-                kernel: Some(Arc::clone(&kernel)),
-                store: None,
-                permission,
-                user: "ann".to_owned(),
-            },
-            streams: Arc::new(Semaphore::new(2)),
-            stop: CancellationToken::new(),
-        });
+        let options = UiOptions {
+            inbox,
+            kernel: Some(Arc::clone(&kernel)),
+            store,
+            view,
+            permission,
+            user: "ann".to_owned(),
+        };
+        let state = app_state(options);
         Self {
             router: server::router(Arc::clone(&state)),
             state,
@@ -149,6 +182,12 @@ impl World {
     }
 }
 
+fn app_state(options: UiOptions) -> Arc<AppState> {
+    let access = Access::new(HOST.parse().unwrap()).unwrap();
+    let history = Arc::new(HistorySources::open(options.store.as_ref()).unwrap());
+    Arc::new(AppState::new(options, access, history, 2))
+}
+
 /// A request with the headers of a browser that shows a page of this server.
 pub fn request(method: Method, path: &str, cookie: &str, body: String) -> Request<Body> {
     let mut request = Request::builder()
@@ -171,7 +210,15 @@ pub fn post(path: &str, cookie: &str, fields: &[(&str, &str)]) -> Request<Body> 
     request(Method::POST, path, cookie, body.finish())
 }
 
-impl Browser<'_> {
+impl<'a> Browser<'a> {
+    /// A browser that has opened no link.
+    pub fn without_session(world: &'a World) -> Self {
+        Self {
+            world,
+            cookie: String::new(),
+        }
+    }
+
     pub async fn get(&self, path: &str) -> Page {
         let request = request(Method::GET, path, &self.cookie, String::new());
         self.world.send(request).await
@@ -223,6 +270,7 @@ fn tool(name: &str) -> Descriptor {
     tool.input_schema = json!({"type": "object"});
     tool.annotations = Annotations {
         destructive: Some(name == "remove"),
+        read_only: (name == "look").then_some(true),
         ..Annotations::default()
     };
     if name == "run" {
