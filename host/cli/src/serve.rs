@@ -1,6 +1,7 @@
 //! Runs the MCP server: its identity, instructions for the model, and the loading of plugins.
 
 pub mod http;
+pub mod ui;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
