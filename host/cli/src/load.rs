@@ -33,7 +33,7 @@ mod server_log;
 pub mod servers;
 
 use resources::ServerResources;
-use servers::{OnServerEvent, Registrar, ServerStorage, Servers};
+use servers::{ConfiguredServer, OnServerEvent, Registrar, ServerStorage, Servers};
 
 pub use toolhost::LoadPurpose;
 
@@ -447,6 +447,17 @@ impl RunningHost {
                  `host init`",
             );
         }
+    }
+
+    /// The web page, for commands that serve calls.
+    pub fn page(&self) -> Option<&Arc<WebPage>> {
+        self.page.as_ref()
+    }
+
+    /// Describes the configured servers.
+    pub fn view_servers<T>(&self, view: impl FnMut(&ConfiguredServer) -> T) -> Vec<T> {
+        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.configured.iter().map(view).collect()
     }
 
     /// Reports plugins that could not be loaded, and warnings.

@@ -1,5 +1,6 @@
 //! Runs the MCP server: its identity, instructions for the model, and the loading of plugins.
 
+mod host_view;
 pub mod http;
 pub mod ui;
 

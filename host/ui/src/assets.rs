@@ -27,7 +27,10 @@ const ASSETS: &[Asset] = &[
     Asset {
         name: "app.js",
         content_type: "text/javascript; charset=utf-8",
-        content: include_str!("../assets/app.js"),
+        content: concat!(
+            include_str!("../assets/app.js"),
+            include_str!("../assets/history.js")
+        ),
     },
     Asset {
         name: "icon.svg",

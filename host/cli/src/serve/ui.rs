@@ -10,8 +10,10 @@ use toolhost_kernel::{Clock, Kernel, Prompter};
 use toolhost_store::Store;
 use toolhost_ui::{Inbox, Permission, UiOptions, UiPrompter, UiServer, UiServerError};
 
+use super::host_view::{LoadedHost, PageView};
 use super::http::parse_address;
 use crate::exit::{CliError, Exit, OrExit as _};
+use crate::load::RunningHost;
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Web page options")]
@@ -50,6 +52,7 @@ impl UiArgs {
 /// The page of a host. It is served from the start with `--ui`, or when `host ui` asks for it.
 pub struct WebPage {
     inbox: Arc<Inbox>,
+    host: LoadedHost,
     running: Mutex<Option<RunningPage>>,
 }
 
@@ -63,8 +66,14 @@ impl WebPage {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::new(Clock::system()),
+            host: LoadedHost::default(),
             running: Mutex::default(),
         })
+    }
+
+    /// Tells the page which host it shows, once its plugins are loaded.
+    pub fn set_host(&self, host: &Arc<RunningHost>) {
+        let _ = self.host.set(Arc::downgrade(host));
     }
 
     /// Returns a prompter that asks on the page too, while it is served.
@@ -86,6 +95,7 @@ impl WebPage {
                 inbox: Arc::clone(&self.inbox),
                 kernel: Some(Arc::clone(kernel)),
                 store: kernel.store().cloned(),
+                view: Some(Arc::new(PageView::new(kernel, &self.host))),
                 permission,
                 user: user_name(),
             };
@@ -125,6 +135,7 @@ pub async fn bind_history(
         inbox: Inbox::new(Clock::system()),
         kernel: None,
         store: Some(store),
+        view: None,
         permission: Permission::ReadOnly,
         user: user_name(),
     };

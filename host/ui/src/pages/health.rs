@@ -69,7 +69,7 @@ pub async fn health(
             .update()
             .map_err(|error| record_pages::unreadable(&error))?;
         let content = html! {
-            div class="page-head" {
+            div class="page-head" data-refresh="5" {
                 h1 { "Health" }
                 p class="meta" { (now_line(&state)) }
             }

@@ -6,10 +6,12 @@ use axum::extract::{Query, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use toolhost_contract::lifecycle::Timestamp;
 use toolhost_contract::policy::{Decision, Explanation, Policy, Rule, Tier};
 use toolhost_contract::{Descriptor, Principal, text};
-use toolhost_kernel::records::{RuleMatches, rule_matches};
+use toolhost_kernel::records::{self, RuleMatches, rule_matches};
 use toolhost_kernel::{Kernel, RegistrySnapshot};
+use toolhost_store::HistoryFilter;
 
 use crate::access::Session;
 use crate::decision_view::{explained, verb};
@@ -17,18 +19,19 @@ use crate::error_page::ErrorPage;
 use crate::guest_text::{block, code, line};
 use crate::history::Coverage;
 use crate::layout::{self, NavPage};
-use crate::links::link;
+use crate::links::{self, link};
 use crate::pages::timeline::count_of;
 use crate::record_pages;
 use crate::relative_time;
 use crate::state::AppState;
-use toolhost_contract::lifecycle::Timestamp;
 
 /// The time in which matches are counted, in milliseconds.
 const WEEK_MS: i64 = 7 * 86_400_000;
 /// Maximum number of shown rules and warnings.
 const MAX_RULES: usize = 500;
 const MAX_WARNINGS: usize = 50;
+/// Maximum number of listed denied calls.
+const MAX_DENIED: u32 = 5;
 /// Maximum length of shown texts, in characters, and of an input to explain, in bytes.
 const MAX_FACT: usize = 1_000;
 const MAX_INPUT: usize = 64 << 10;
@@ -77,8 +80,42 @@ fn show(state: &AppState, kernel: &Kernel, query: &PolicyQuery) -> Result<Markup
             p class="meta" { "Mode " strong { (policy.mode()) } ", " (count_of(policy.rules().len(), "rule")) ". What no rule covers is decided by the mode." }
         }
         (explain_box(state, kernel, &registry, query))
+        (recently_denied(state)?)
         (rules(state, &policy, &matches, coverage))
         (warnings(&policy, &registry))
+    })
+}
+
+/// The newest denied calls, with the pages that show the rule for them.
+fn recently_denied(state: &AppState) -> Result<Markup, ErrorPage> {
+    let Some(records) = &state.history.records else {
+        return Ok(html! {});
+    };
+    let filter = HistoryFilter {
+        states: vec!["denied".to_owned()],
+        limit: MAX_DENIED,
+        ..HistoryFilter::default()
+    };
+    let page = records
+        .history
+        .page(&filter)
+        .map_err(|error| record_pages::unreadable(&error))?;
+    Ok(html! {
+        @if !page.rows.is_empty() {
+            section class="block" {
+                h2 { "Recently denied" }
+                ul {
+                    @for (_, row) in &page.rows {
+                        li {
+                            a href=(links::call(&row.id)) { (line(records::tool_name(row), 80)) } " "
+                            @if let Some(target) = records::target(row) { (code(&target, 160)) " " }
+                            span class="meta" { (relative_time::since(Timestamp(row.created_ms), state.now())) }
+                        }
+                    }
+                }
+                p class="meta" { "The page of a call says what denied it, and shows a rule that allows its kind." }
+            }
+        }
     })
 }
 

@@ -187,7 +187,8 @@ fn show(
         .collect::<Result<_, _>>()?;
     let sessions = by_session(&calls);
     Ok(html! {
-        div class="page-head" {
+        // Older pages do not change.
+        div class="page-head" data-refresh=[filter.before.is_none().then_some("5")] {
             h1 { "Timeline" }
             p class="meta" { (count_of(calls.len(), "call")) " of " (count_of(sessions.len(), "session")) ", newest first" }
         }
@@ -358,7 +359,7 @@ fn session_view(query: &TimelineQuery, session: &str, calls: &[&ShownCall<'_>]) 
     let failed = calls.iter().filter(|call| call.outcome.is_bad()).count();
     let start = calls.first().map_or(0, |call| call.row.created_ms);
     html! {
-        section class="session" {
+        section class="session-view" {
             header {
                 h2 { "Session " a href=(query.with("session", session)) { (line(session, 80)) } }
                 p class="meta" {
