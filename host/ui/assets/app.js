@@ -53,6 +53,14 @@ function questionOf(root) {
   return question ? question.dataset.number : "";
 }
 
+/** The address of this page with the selected question, so that the same part of the list is loaded. */
+function addressOf(number) {
+  const address = new URL(location.href);
+  address.searchParams.delete("answered");
+  if (number) address.searchParams.set(number[0] === "i" ? "interview" : "question", number.replace("i", ""));
+  return address.pathname + address.search;
+}
+
 function showHint(number, page) {
   // The question on the screen was closed elsewhere: say so, and leave it readable.
   const shown = document.querySelector("#detail .question");
@@ -83,7 +91,7 @@ async function refresh() {
   loading = true;
   try {
     const number = questionOf(document);
-    const page = await load(number ? `/?question=${number}` : location.pathname + location.search);
+    const page = await load(addressOf(number));
     replace(page, "list");
     replace(page, "pending-count");
     document.title = page.title;
@@ -121,8 +129,6 @@ function replace(page, id) {
 }
 
 let stream = null;
-let isOver = false;
-
 function follow() {
   if (document.body.dataset.kind !== "live") return;
   stream = new EventSource("/events");
@@ -133,7 +139,6 @@ function follow() {
     else refreshCount();
   });
   stream.addEventListener("exit", () => {
-    isOver = true;
     stream.close();
     showConnection("The host has exited. This page connects again when it runs.");
     setTimeout(reconnect, 2000);
@@ -161,7 +166,6 @@ async function reconnect() {
     const response = await fetch("/", { redirect: "error" });
     if (response.status === 401 || response.status === 403) return restarted();
     if (!response.ok) throw new Error("failed");
-    isOver = false;
     showConnection("");
     follow();
   } catch {
