@@ -15,12 +15,15 @@ function showConnection(text) {
 
 /** Buttons that approve can be pressed half a second after they appear. The host checks that too. */
 function arm(root) {
-  const buttons = root.querySelectorAll("button.arm:not([data-armed])");
+  const buttons = root.querySelectorAll("button.arm:not([data-armed]):not(:disabled)");
   buttons.forEach((button) => {
-    button.dataset.armed = "";
+    button.dataset.armed = "wait";
     button.disabled = true;
   });
-  setTimeout(() => buttons.forEach((button) => { button.disabled = false; }), ARMING_MS + 50);
+  setTimeout(() => buttons.forEach((button) => {
+    button.dataset.armed = "ready";
+    button.disabled = button.closest("[data-closed]") !== null;
+  }), ARMING_MS + 50);
 }
 
 function submitAtOnce() {
@@ -283,6 +286,19 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => { delete event.target.dataset.sent; }, 3000);
 });
 
+// Times are relative to now, not to when the page was loaded.
+function updateTimes() {
+  document.querySelectorAll("time[datetime]").forEach((time) => {
+    const seconds = Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000);
+    if (seconds < 1) return;
+    if (seconds < 120) time.textContent = `${seconds} s ago`;
+    else if (seconds < 7200) time.textContent = `${Math.floor(seconds / 60)} min ago`;
+    else if (seconds < 172800) time.textContent = `${Math.floor(seconds / 3600)} h ago`;
+    else time.textContent = `${Math.floor(seconds / 86400)} days ago`;
+  });
+}
+
+setInterval(updateTimes, 10000);
 arm(document);
 submitAtOnce();
 offerNotifications();

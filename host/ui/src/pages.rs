@@ -16,6 +16,10 @@ pub fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/", get(inbox::inbox))
         .route("/questions/similar", post(answers::answer_similar))
+        .route(
+            "/questions/{number}/files/{index}/{side}",
+            get(inbox::image),
+        )
         .route("/questions/{number}/edit", get(edit::edit))
         .route("/interviews/{number}", post(interviews::reply))
         .route("/open", get(open::ask).post(open::open))

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::access::Session;
 use crate::answers::{AnswerProblem, describe, explain};
+use crate::binary_view::{Side, image_type};
 use crate::diff_view::DiffLayout;
 use crate::error_page::ErrorPage;
 use crate::guest_text::line;
@@ -66,6 +67,7 @@ pub async fn inbox(
         page: query.page,
     };
     let content = html! {
+        h1 class="visually-hidden" { "Inbox" }
         div class="inbox" data-chosen[is_chosen] {
             (list.render())
             section id="detail" class="detail" aria-label="Selected question" {
@@ -114,9 +116,9 @@ impl Selected {
                 Err(missing) => Self::Closed(closed(&missing, number)),
             };
         }
-        match (interviews.first(), entries.first()) {
-            (Some(interview), _) => Self::Interview(Arc::clone(interview)),
-            (None, Some(entry)) => Self::Question(Arc::clone(entry)),
+        match (entries.first(), interviews.first()) {
+            (Some(entry), _) => Self::Question(Arc::clone(entry)),
+            (None, Some(interview)) => Self::Interview(Arc::clone(interview)),
             (None, None) => Self::Nothing,
         }
     }
@@ -146,7 +148,7 @@ impl List<'_> {
         html! {
             section id="list" class="list" aria-label="Waiting questions" {
                 div class="list-head" {
-                    h1 { "Inbox" }
+                    p class="list-title" aria-hidden="true" { "Inbox" }
                     p class="meta" {
                         @match counts.total() { 0 => "Nothing waits for an answer", 1 => "1 question waits", total => { (total) " questions wait" } }
                         @if counts.high > 0 { ", " strong class="high-text" { (counts.high) " of high risk" } }
@@ -154,14 +156,6 @@ impl List<'_> {
                     button id="notify" type="button" hidden { "Notify me" }
                 }
                 ol class="rows" {
-                    @for one in self.interviews {
-                        li {
-                            a class="row" href={ "/?interview=" (one.number) } aria-current=[self.selected.is_interview(one.number).then_some("true")] {
-                                span class="row-title" { (line(&interviews::title(one), 160)) }
-                                span class="row-meta" { span class="risk asks" { "Question" } span { (relative_time::since(one.asked_at, now)) } }
-                            }
-                        }
-                    }
                     @for entry in self.entries {
                         li {
                             a class="row" href={ "/?question=" (entry.number) @if self.page > 0 { "&page=" (self.page) } }
@@ -172,6 +166,14 @@ impl List<'_> {
                                     span { (line(&entry.call.caller.agent, 40)) }
                                     span { (relative_time::since(entry.asked_at, now)) }
                                 }
+                            }
+                        }
+                    }
+                    @for one in self.interviews {
+                        li {
+                            a class="row" href={ "/?interview=" (one.number) } aria-current=[self.selected.is_interview(one.number).then_some("true")] {
+                                span class="row-title" { (line(&interviews::title(one), 160)) }
+                                span class="row-meta" { span class="risk asks" { "Question" } span { (relative_time::since(one.asked_at, now)) } }
                             }
                         }
                     }
@@ -260,6 +262,23 @@ pub async fn whole_text_page(
     let entry = entry.map_err(|missing| explain(&AnswerProblem::Missing(missing), number))?;
     let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     Ok((StatusCode::OK, headers, whole_text(&entry)).into_response())
+}
+
+/// Serves a side of a changed image. Nothing else is served, because a browser could run it.
+pub async fn image(
+    State(state): State<Arc<AppState>>,
+    _session: Session,
+    Path((number, index, side)): Path<(u64, usize, String)>,
+) -> Result<Response, ErrorPage> {
+    let entry = state.inbox().entry(number).ok();
+    let changes = entry
+        .as_ref()
+        .and_then(|entry| entry.question.changes.as_deref());
+    let content = changes.and_then(|set| set.changes.get(index)?.binary.as_ref());
+    let bytes = Side::parse(&side).and_then(|side| side.of(content?));
+    let bytes = bytes.ok_or_else(ErrorPage::not_found)?;
+    let kind = image_type(bytes).ok_or_else(ErrorPage::not_found)?;
+    Ok(([(CONTENT_TYPE, kind)], bytes.to_vec()).into_response())
 }
 
 const LAYOUT_COOKIE: &str = "toolhost_diff";
