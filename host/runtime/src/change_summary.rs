@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolhost_contract::text::{self, UnifiedDiff};
 use toolhost_contract::{
-    ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES,
+    BinaryContent, ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES,
 };
 use toolhost_vfs::{Access, Change, FileState, Location, OpenHow, PathState, Scope};
 
@@ -58,9 +59,11 @@ impl DiffBuilder {
             (None, _, _) => ChangeKind::Modified,
         };
         let (old, new) = (file(before), file(after));
-        let (diff, undiffed) = match self.diff(change, old_content, new_content) {
-            Ok(diff) => (diff, None),
-            Err(why) => (None, Some(why)),
+        let (diff, undiffed, binary) = match self.content(change, old_content, new_content) {
+            Ok(Some(ShownContent::Text(diff))) => (Some(diff), None, None),
+            Ok(Some(ShownContent::Binary(content))) => (None, Some("binary"), Some(content)),
+            Ok(None) => (None, None, None),
+            Err(why) => (None, Some(why), None),
         };
         FileChange {
             path: host_path(at),
@@ -86,15 +89,17 @@ impl DiffBuilder {
             executable: new.is_some_and(|file| file.mode & 0o111 != 0),
             diff,
             no_diff_reason: undiffed,
+            binary,
         }
     }
 
-    fn diff(
+    /// `None`: the content did not change.
+    fn content(
         &mut self,
         change: &Change,
         old_content: impl FnOnce() -> Option<File>,
         new_content: impl FnOnce() -> Option<File>,
-    ) -> Result<Option<FileDiff>, &'static str> {
+    ) -> Result<Option<ShownContent>, &'static str> {
         let (old, new) = (file(&change.before), file(&change.after));
         if old.map(|file| file.hash) == new.map(|file| file.hash) || change.moved_from.is_some() {
             return Ok(None);
@@ -115,11 +120,23 @@ impl DiffBuilder {
         };
         let new = match new {
             Some(_) => read(new_content().ok_or(UNREADABLE)?)?,
-            None => String::new(),
+            None => Vec::new(),
         };
-        let is_there = change.after != PathState::Absent;
-        let new = is_there.then_some(new.as_str());
-        Ok(Some(file_diff(&change.at.path, original, new)))
+        let new = (change.after != PathState::Absent).then_some(new);
+        let texts = (
+            original.as_deref().map(text_of),
+            new.as_deref().map(text_of),
+        );
+        Ok(Some(match texts {
+            (Some(None), _) | (_, Some(None)) => ShownContent::Binary(BinaryContent {
+                before: original.map(Arc::from),
+                after: new.map(Arc::from),
+            }),
+            (original, new) => {
+                let original = original.flatten().map(str::to_owned);
+                ShownContent::Text(file_diff(&change.at.path, original, new.flatten()))
+            }
+        }))
     }
 }
 
@@ -132,6 +149,12 @@ pub(crate) fn open_below(scope: &Scope, at: &Location) -> Option<File> {
     };
     let opened = scope.open_at(root.dir().as_fd(), Access::ReadOnly, &at.path, &how);
     opened.ok().map(|opened| File::from(opened.fd))
+}
+
+/// The content of a change as a user can see it.
+enum ShownContent {
+    Text(FileDiff),
+    Binary(BinaryContent),
 }
 
 /// Diff of two texts of a file; `None` if the file does not exist.
@@ -160,15 +183,20 @@ pub fn file_diff(name: &str, original: Option<String>, new: Option<&str>) -> Fil
 
 const UNREADABLE: &str = "cannot be read";
 
-fn read(file: File) -> Result<String, &'static str> {
+fn read(file: File) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::new();
     file.take(DIFF_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|_| UNREADABLE)?;
+    Ok(bytes)
+}
+
+/// `None`: the content is binary.
+fn text_of(bytes: &[u8]) -> Option<&str> {
     if bytes.contains(&0) {
-        return Err("binary");
+        return None;
     }
-    String::from_utf8(bytes).map_err(|_| "binary")
+    std::str::from_utf8(bytes).ok()
 }
 
 fn file(image: &PathState) -> Option<&FileState> {

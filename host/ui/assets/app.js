@@ -15,12 +15,15 @@ function showConnection(text) {
 
 /** Buttons that approve can be pressed half a second after they appear. The host checks that too. */
 function arm(root) {
-  const buttons = root.querySelectorAll("button.arm:not([data-armed])");
+  const buttons = root.querySelectorAll("button.arm:not([data-armed]):not(:disabled)");
   buttons.forEach((button) => {
-    button.dataset.armed = "";
+    button.dataset.armed = "wait";
     button.disabled = true;
   });
-  setTimeout(() => buttons.forEach((button) => { button.disabled = false; }), ARMING_MS + 50);
+  setTimeout(() => buttons.forEach((button) => {
+    button.dataset.armed = "ready";
+    button.disabled = button.closest("[data-closed]") !== null;
+  }), ARMING_MS + 50);
 }
 
 function submitAtOnce() {
@@ -53,6 +56,14 @@ function questionOf(root) {
   return question ? question.dataset.number : "";
 }
 
+/** The address of this page with the selected question, so that the same part of the list is loaded. */
+function addressOf(number) {
+  const address = new URL(location.href);
+  address.searchParams.delete("answered");
+  if (number) address.searchParams.set(number[0] === "i" ? "interview" : "question", number.replace("i", ""));
+  return address.pathname + address.search;
+}
+
 function showHint(number, page) {
   // The question on the screen was closed elsewhere: say so, and leave it readable.
   const shown = document.querySelector("#detail .question");
@@ -83,7 +94,7 @@ async function refresh() {
   loading = true;
   try {
     const number = questionOf(document);
-    const page = await load(number ? `/?question=${number}` : location.pathname + location.search);
+    const page = await load(addressOf(number));
     replace(page, "list");
     replace(page, "pending-count");
     document.title = page.title;
@@ -121,8 +132,6 @@ function replace(page, id) {
 }
 
 let stream = null;
-let isOver = false;
-
 function follow() {
   if (document.body.dataset.kind !== "live") return;
   stream = new EventSource("/events");
@@ -133,7 +142,6 @@ function follow() {
     else refreshCount();
   });
   stream.addEventListener("exit", () => {
-    isOver = true;
     stream.close();
     showConnection("The host has exited. This page connects again when it runs.");
     setTimeout(reconnect, 2000);
@@ -161,7 +169,6 @@ async function reconnect() {
     const response = await fetch("/", { redirect: "error" });
     if (response.status === 401 || response.status === 403) return restarted();
     if (!response.ok) throw new Error("failed");
-    isOver = false;
     showConnection("");
     follow();
   } catch {
@@ -279,6 +286,19 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => { delete event.target.dataset.sent; }, 3000);
 });
 
+// Times are relative to now, not to when the page was loaded.
+function updateTimes() {
+  document.querySelectorAll("time[datetime]").forEach((time) => {
+    const seconds = Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000);
+    if (seconds < 1) return;
+    if (seconds < 120) time.textContent = `${seconds} s ago`;
+    else if (seconds < 7200) time.textContent = `${Math.floor(seconds / 60)} min ago`;
+    else if (seconds < 172800) time.textContent = `${Math.floor(seconds / 3600)} h ago`;
+    else time.textContent = `${Math.floor(seconds / 86400)} days ago`;
+  });
+}
+
+setInterval(updateTimes, 10000);
 arm(document);
 submitAtOnce();
 offerNotifications();

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::Redirect;
 use http::StatusCode;
-use toolhost_contract::{Answer, text};
+use toolhost_contract::{Answer, UserEdit, text};
 use toolhost_kernel::{AttributedAnswer, QuestionError};
 
 use crate::access::Session;
+use crate::edits::{editable, parse_input};
 use crate::error_page::ErrorPage;
 use crate::form::CheckedForm;
 use crate::inbox::{EntryMissing, PendingEntry, Resolution};
@@ -32,7 +33,9 @@ pub async fn answer(
     Path(number): Path<u64>,
     form: CheckedForm,
 ) -> Result<Redirect, ErrorPage> {
-    let given = parse(&form)?;
+    let entry = state.inbox().entry(number);
+    let entry = entry.map_err(|missing| explain(&AnswerProblem::Missing(missing), number))?;
+    let given = parse(&form, &entry)?;
     let ticket = form.get("ticket").unwrap_or_default();
     match give(&state, &form.session, number, ticket, given) {
         Ok(()) => Ok(Redirect::to(&format!("/?answered={number}"))),
@@ -119,10 +122,18 @@ pub fn give(
         .map_err(AnswerProblem::Missing)?
 }
 
-fn parse(form: &CheckedForm) -> Result<Answer, ErrorPage> {
+fn parse(form: &CheckedForm, entry: &PendingEntry) -> Result<Answer, ErrorPage> {
     match form.get("answer") {
         Some("deny") => Ok(Answer::Deny { note: note(form)? }),
         Some("cancel") => Ok(Answer::Cancel),
+        Some("edit") => Ok(Answer::Edit {
+            edits: parse_edits(form, entry)?,
+        }),
+        Some("modify") => {
+            let input = form.get("input").ok_or_else(wrong_form)?;
+            let input = parse_input(input).map_err(|reason| wrong_edit(&reason, entry))?;
+            Ok(Answer::Modify { input })
+        }
         Some(offer) => {
             let offer = offer.strip_prefix("offer:").and_then(|at| at.parse().ok());
             let offer = offer.ok_or_else(wrong_form)?;
@@ -130,6 +141,29 @@ fn parse(form: &CheckedForm) -> Result<Answer, ErrorPage> {
         }
         None => Err(wrong_form()),
     }
+}
+
+fn parse_edits(form: &CheckedForm, entry: &PendingEntry) -> Result<Vec<UserEdit>, ErrorPage> {
+    let set = entry.question.changes.as_deref().ok_or_else(wrong_form)?;
+    let mut edits = Vec::new();
+    for (index, change) in set.changes.iter().enumerate() {
+        if let Some(sent) = form.get(&format!("file-{index}")) {
+            let file = editable(index, change).map_err(|reason| wrong_edit(reason, entry))?;
+            edits.push(file.edit(sent));
+        }
+    }
+    // Checked here too, because the kernel denies a call with an invalid edit.
+    set.validate_edits(edits)
+        .map_err(|error| wrong_edit(&error.to_string(), entry))
+}
+
+fn wrong_edit(reason: &str, entry: &PendingEntry) -> ErrorPage {
+    ErrorPage::new(StatusCode::BAD_REQUEST, "The edited text cannot be used")
+        .because(format!(
+            "{}. Nothing was answered; your text is still in the form if you go back.",
+            text::escape_line(reason, 500)
+        ))
+        .link(format!("/questions/{}/edit", entry.number), "Edit again")
 }
 
 fn note(form: &CheckedForm) -> Result<Option<String>, ErrorPage> {

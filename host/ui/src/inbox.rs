@@ -420,6 +420,14 @@ fn digest(question: &Question, call: &Call) -> String {
             add(diff.original.as_deref().unwrap_or_default());
             add(&diff.new);
         }
+        for side in change
+            .binary
+            .iter()
+            .flat_map(|binary| [&binary.before, &binary.after])
+        {
+            let bytes = side.as_deref().unwrap_or_default();
+            add(blake3::hash(bytes).to_hex().as_str());
+        }
     }
     hasher.finalize().to_hex().to_string()
 }

@@ -70,9 +70,33 @@ pub fn page(state: &AppState, current: NavPage, title: &str, content: Markup) ->
         }
         p id="connection" class="banner" role="status" hidden {}
         main id="main" { (content) }
+        (keys())
     };
     document(&shown_title, "live", body)
 }
+
+/// The list of keys, which `?` opens.
+fn keys() -> Markup {
+    html! {
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl {
+                @for (key, meaning) in KEYS { dt { kbd { (key) } } dd { (meaning) } }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}
+
+const KEYS: [(&str, &str); 7] = [
+    ("j", "next question"),
+    ("k", "previous question"),
+    ("y", "approve once"),
+    ("a", "approve and remember: choose for what"),
+    ("e", "edit before approving"),
+    ("n", "decline, with a message"),
+    ("?", "show these keys"),
+];
 
 /// A page without navigation, for browsers that are not connected to the host.
 pub fn bare_page(title: &str, content: Markup) -> Markup {

@@ -2,6 +2,7 @@
 
 pub mod call;
 mod cancel;
+mod edit;
 mod export;
 mod health;
 pub mod inbox;
@@ -16,13 +17,19 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 
-use crate::answers;
 use crate::state::AppState;
+use crate::{answers, interviews};
 
 pub fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/", get(inbox::inbox))
         .route("/questions/similar", post(answers::answer_similar))
+        .route(
+            "/questions/{number}/files/{index}/{side}",
+            get(inbox::image),
+        )
+        .route("/questions/{number}/edit", get(edit::edit))
+        .route("/interviews/{number}", post(interviews::reply))
         .route("/open", get(open::ask).post(open::open))
         .route("/questions/{number}/text", get(inbox::whole_text_page))
         .route("/timeline", get(timeline::timeline))

@@ -5,6 +5,7 @@ use toolhost_contract::policy::{ApprovalScope, PromptKind, QuestionBlock};
 use toolhost_contract::{ChangeKind, ChangeSet, FileChange, FileKind, McpToolName, Question, text};
 
 use crate::access::Session;
+use crate::binary_view;
 use crate::diff_view::{self, DiffLayout};
 use crate::form::form;
 use crate::guest_text::{block, code, line};
@@ -122,9 +123,12 @@ impl QuestionView<'_> {
         html! {
             @if caller.parent_agent.is_some() { "sub-agent " } @else { "agent " }
             (line(&caller.agent, 80))
-            " · session " (line(caller.session.as_str(), 80))
+            " · session " span class="session" { (line(caller.session.as_str(), 80)) }
             " · " (line(&caller.user.to_string(), 100))
             " · tool " (code(self.entry.question.tool.as_str(), 100))
+            " (effect: " (self.entry.question.effect.as_str())
+            @if self.entry.question.network { ", with network access" }
+            ")"
             " · asked " (relative_time::since(self.entry.asked_at, self.state.now()))
         }
     }
@@ -137,7 +141,7 @@ impl QuestionView<'_> {
         let is_repeated = |label: &str| {
             matches!(
                 label,
-                "plugin" | "tool" | "reason" | "agent" | "server" | "server tool"
+                "plugin" | "tool" | "effect" | "reason" | "agent" | "server" | "server tool"
             )
         };
         let facts: Vec<_> = document
@@ -204,8 +208,9 @@ impl QuestionView<'_> {
             .changes
             .iter()
             .take(MAX_CHANGES)
-            .map(|change| {
-                let (markup, left) = self.change(change, rows);
+            .enumerate()
+            .map(|(index, change)| {
+                let (markup, left) = self.change(index, change, rows);
                 hidden += left;
                 markup
             })
@@ -230,7 +235,7 @@ impl QuestionView<'_> {
         }
     }
 
-    fn change(&self, change: &FileChange, rows: &mut usize) -> (Markup, usize) {
+    fn change(&self, index: usize, change: &FileChange, rows: &mut usize) -> (Markup, usize) {
         let (diff, hidden) = match &change.diff {
             Some(diff) => {
                 let (markup, hidden) =
@@ -247,8 +252,10 @@ impl QuestionView<'_> {
                 }
                 @if change.file_kind == FileKind::Link { p class="note" { "A symbolic link: other programs follow it to another file." } }
                 @if change.executable { p class="note" { "The file is executable after the change." } }
-                @if let Some(reason) = change.no_diff_reason {
-                    p class="warning-text" { "The content is not shown: " (reason) "." }
+                @match (&change.binary, change.no_diff_reason) {
+                    (Some(content), _) => (binary_view::show(content, &format!("/questions/{}/files/{index}", self.entry.number))),
+                    (None, Some(reason)) => p class="warning-text" { "The content is not shown: it is " (reason) "." },
+                    (None, None) => {},
                 }
                 @if let Some(diff) = &diff { (diff) }
                 @if hidden > 0 { p class="note" { (hidden) " more lines" } }

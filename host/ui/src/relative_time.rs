@@ -1,9 +1,17 @@
 //! Times in words, relative to the delivery of the page.
 
+use maud::{Markup, html};
 use toolhost_contract::lifecycle::Timestamp;
 
+/// Shows how long ago a time was. The script of the page updates it.
+pub fn since(at: Timestamp, now: Timestamp) -> Markup {
+    let date = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
+    let date = date.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    html! { time datetime=(date) title=(date) { (in_words(at, now)) } }
+}
+
 /// Returns how long ago a time was, such as `12 s ago`.
-pub fn since(at: Timestamp, now: Timestamp) -> String {
+fn in_words(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.0.saturating_sub(at.0) / 1_000;
     match seconds {
         ..=0 => "just now".to_owned(),
@@ -29,7 +37,7 @@ mod tests {
             (7_200, "2 h ago"),
             (172_800, "2 days ago"),
         ] {
-            let shown = since(Timestamp(0), Timestamp(seconds * 1_000));
+            let shown = in_words(Timestamp(0), Timestamp(seconds * 1_000));
             assert_eq!(shown, expected);
         }
     }

@@ -13,8 +13,6 @@ pub enum Risk {
 }
 
 impl Risk {
-    pub const ALL: [Risk; 3] = [Risk::High, Risk::Medium, Risk::Low];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Risk::Low => "low",

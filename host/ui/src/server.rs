@@ -23,7 +23,7 @@ use toolhost_store::StoreError;
 use crate::access::{Access, AccessError};
 use crate::error_page::ErrorPage;
 use crate::history::HistorySources;
-use crate::state::{AppState, UiOptions};
+use crate::state::{AppState, Permission, UiOptions};
 use crate::{answers, assets, events, pages};
 
 /// Maximum number of connections, and of those that are event streams.
@@ -87,7 +87,7 @@ impl UiServer {
     pub const DEFAULT_ADDRESS: SocketAddr =
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-    /// Binds the address. From now on, questions wait for the page.
+    /// Binds the address. From now on, questions wait for the page, unless it is read-only.
     pub async fn bind(address: SocketAddr, options: UiOptions) -> Result<Self, UiServerError> {
         if !address.ip().is_loopback() {
             return Err(UiServerError::NotLoopback(address));
@@ -95,7 +95,7 @@ impl UiServer {
         let failed = |source| UiServerError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        if options.kernel.is_some() {
+        if options.kernel.is_some() && options.permission == Permission::ReadWrite {
             options.inbox.set_served();
         }
         let history = Arc::new(HistorySources::open(options.store.as_ref())?);

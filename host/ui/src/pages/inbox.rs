@@ -11,10 +11,12 @@ use serde::Deserialize;
 
 use crate::access::Session;
 use crate::answers::{AnswerProblem, describe, explain};
+use crate::binary_view::{Side, image_type};
 use crate::diff_view::DiffLayout;
 use crate::error_page::ErrorPage;
 use crate::guest_text::line;
-use crate::inbox::{EntryMissing, PendingEntry};
+use crate::inbox::{EntryMissing, PendingEntry, PendingInterview};
+use crate::interviews;
 use crate::layout::{self, NavPage};
 use crate::question_view::{QuestionView, whole_text};
 use crate::relative_time;
@@ -24,11 +26,15 @@ use crate::state::AppState;
 const PAGE_SIZE: usize = 50;
 /// Answered questions below the list.
 const RECENT: usize = 5;
+/// Shown questions of running tools.
+const MAX_INTERVIEWS: usize = 50;
 
 #[derive(Deserialize, Default)]
 pub struct InboxQuery {
     /// The selected question.
     question: Option<u64>,
+    /// The selected question of a running tool.
+    interview: Option<u64>,
     /// The question that was just answered.
     answered: Option<u64>,
     /// `split` or `unified`.
@@ -50,25 +56,28 @@ pub async fn inbox(
     };
     let skip = query.page.min(1_000_000) * PAGE_SIZE;
     let entries = state.inbox().list(skip, PAGE_SIZE);
-    let selected = match query.question {
-        Some(number) => Some(state.inbox().entry(number)),
-        None => entries.first().map(|entry| Ok(Arc::clone(entry))),
+    let interviews = state.inbox().interviews(MAX_INTERVIEWS);
+    let selected = Selected::find(&state, &query, &entries, &interviews);
+    let is_chosen = query.question.is_some() || query.interview.is_some();
+    let list = List {
+        state: &state,
+        entries: &entries,
+        interviews: &interviews,
+        selected: &selected,
+        page: query.page,
     };
-    let number = selected
-        .as_ref()
-        .and_then(|entry| Some(entry.as_ref().ok()?.number));
     let content = html! {
-        div class="inbox" data-chosen[query.question.is_some()] {
-            (list(&state, &entries, number, query.page))
+        h1 class="visually-hidden" { "Inbox" }
+        div class="inbox" data-chosen[is_chosen] {
+            (list.render())
             section id="detail" class="detail" aria-label="Selected question" {
                 @if let Some(answered) = query.answered { (receipt(&state, answered)) }
+                @if !matches!(selected, Selected::Nothing) { a class="back" href="/" { "← All questions" } }
                 @match &selected {
-                    Some(Ok(entry)) => {
-                        a class="back" href="/" { "← All questions" }
-                        (QuestionView { state: &state, session: &session, entry, layout }.render())
-                    },
-                    Some(Err(missing)) => (closed(missing, query.question.unwrap_or_default())),
-                    None => (empty(&state)),
+                    Selected::Question(entry) => (QuestionView { state: &state, session: &session, entry, layout }.render()),
+                    Selected::Interview(interview) => (interviews::show(&state, &session, interview)),
+                    Selected::Closed(notice) => (notice),
+                    Selected::Nothing => (empty(&state)),
                 }
             }
         }
@@ -80,48 +89,112 @@ pub async fn inbox(
     }
 }
 
-fn list(
-    state: &AppState,
-    entries: &[Arc<PendingEntry>],
-    selected: Option<u64>,
+/// What the right part of the page shows.
+enum Selected {
+    Question(Arc<PendingEntry>),
+    Interview(Arc<PendingInterview>),
+    Closed(Markup),
+    Nothing,
+}
+
+impl Selected {
+    fn find(
+        state: &AppState,
+        query: &InboxQuery,
+        entries: &[Arc<PendingEntry>],
+        interviews: &[Arc<PendingInterview>],
+    ) -> Self {
+        if let Some(number) = query.interview {
+            return match state.inbox().interview(number) {
+                Some(interview) => Self::Interview(interview),
+                None => Self::Closed(closed(&EntryMissing::Unknown, number)),
+            };
+        }
+        if let Some(number) = query.question {
+            return match state.inbox().entry(number) {
+                Ok(entry) => Self::Question(entry),
+                Err(missing) => Self::Closed(closed(&missing, number)),
+            };
+        }
+        match (entries.first(), interviews.first()) {
+            (Some(entry), _) => Self::Question(Arc::clone(entry)),
+            (None, Some(interview)) => Self::Interview(Arc::clone(interview)),
+            (None, None) => Self::Nothing,
+        }
+    }
+
+    fn is_question(&self, number: u64) -> bool {
+        matches!(self, Self::Question(entry) if entry.number == number)
+    }
+
+    fn is_interview(&self, number: u64) -> bool {
+        matches!(self, Self::Interview(interview) if interview.number == number)
+    }
+}
+
+/// The left part of the page.
+struct List<'a> {
+    state: &'a AppState,
+    entries: &'a [Arc<PendingEntry>],
+    interviews: &'a [Arc<PendingInterview>],
+    selected: &'a Selected,
     page: usize,
-) -> Markup {
-    let counts = state.inbox().counts();
-    let pages = counts.questions().div_ceil(PAGE_SIZE).max(1);
-    let now = state.now();
-    html! {
-        section id="list" class="list" aria-label="Waiting questions" {
-            div class="list-head" {
-                h1 { "Inbox" }
-                p class="meta" {
-                    @match counts.total() { 0 => "Nothing waits for an answer", 1 => "1 question waits", total => { (total) " questions wait" } }
-                    @if counts.high > 0 { ", " strong class="high-text" { (counts.high) " of high risk" } }
+}
+
+impl List<'_> {
+    fn render(&self) -> Markup {
+        let counts = self.state.inbox().counts();
+        let now = self.state.now();
+        html! {
+            section id="list" class="list" aria-label="Waiting questions" {
+                div class="list-head" {
+                    p class="list-title" aria-hidden="true" { "Inbox" }
+                    p class="meta" {
+                        @match counts.total() { 0 => "Nothing waits for an answer", 1 => "1 question waits", total => { (total) " questions wait" } }
+                        @if counts.high > 0 { ", " strong class="high-text" { (counts.high) " of high risk" } }
+                    }
+                    button id="notify" type="button" hidden { "Notify me" }
                 }
-                button id="notify" type="button" hidden { "Notify me" }
-            }
-            ol class="rows" {
-                @for entry in entries {
-                    li {
-                        a class="row" href={ "/?question=" (entry.number) @if page > 0 { "&page=" (page) } }
-                            aria-current=[(selected == Some(entry.number)).then_some("true")] {
-                            span class="row-title" { (line(&entry.title(), 160)) }
-                            span class="row-meta" {
-                                span class={ "risk " (entry.risk.as_str()) } { (entry.risk.label()) }
-                                span { (line(&entry.call.caller.agent, 40)) }
-                                span { (relative_time::since(entry.asked_at, now)) }
+                ol class="rows" {
+                    @for entry in self.entries {
+                        li {
+                            a class="row" href={ "/?question=" (entry.number) @if self.page > 0 { "&page=" (self.page) } }
+                                aria-current=[self.selected.is_question(entry.number).then_some("true")] {
+                                span class="row-title" { (line(&entry.title(), 160)) }
+                                span class="row-meta" {
+                                    span class={ "risk " (entry.risk.as_str()) } { (entry.risk.label()) }
+                                    span { (line(&entry.call.caller.agent, 40)) }
+                                    span { (relative_time::since(entry.asked_at, now)) }
+                                }
+                            }
+                        }
+                    }
+                    @for one in self.interviews {
+                        li {
+                            a class="row" href={ "/?interview=" (one.number) } aria-current=[self.selected.is_interview(one.number).then_some("true")] {
+                                span class="row-title" { (line(&interviews::title(one), 160)) }
+                                span class="row-meta" { span class="risk asks" { "Question" } span { (relative_time::since(one.asked_at, now)) } }
                             }
                         }
                     }
                 }
+                (self.pager(counts.questions()))
+                (recent(self.state))
             }
+        }
+    }
+
+    fn pager(&self, questions: usize) -> Markup {
+        let pages = questions.div_ceil(PAGE_SIZE).max(1);
+        let page = self.page;
+        html! {
             @if pages > 1 {
                 nav class="pager" aria-label="Pages of questions" {
                     @if page > 0 { a class="button" href={ "/?page=" (page - 1) } { "Previous" } }
-                    span { "Page " (page + 1) " of " (pages) }
-                    @if page + 1 < pages { a class="button" href={ "/?page=" (page + 1) } { "Next" } }
+                    span { "Page " (page.saturating_add(1)) " of " (pages) }
+                    @if page < pages - 1 { a class="button" href={ "/?page=" (page + 1) } { "Next" } }
                 }
             }
-            (recent(state))
         }
     }
 }
@@ -189,6 +262,23 @@ pub async fn whole_text_page(
     let entry = entry.map_err(|missing| explain(&AnswerProblem::Missing(missing), number))?;
     let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     Ok((StatusCode::OK, headers, whole_text(&entry)).into_response())
+}
+
+/// Serves a side of a changed image. Nothing else is served, because a browser could run it.
+pub async fn image(
+    State(state): State<Arc<AppState>>,
+    _session: Session,
+    Path((number, index, side)): Path<(u64, usize, String)>,
+) -> Result<Response, ErrorPage> {
+    let entry = state.inbox().entry(number).ok();
+    let changes = entry
+        .as_ref()
+        .and_then(|entry| entry.question.changes.as_deref());
+    let content = changes.and_then(|set| set.changes.get(index)?.binary.as_ref());
+    let bytes = Side::parse(&side).and_then(|side| side.of(content?));
+    let bytes = bytes.ok_or_else(ErrorPage::not_found)?;
+    let kind = image_type(bytes).ok_or_else(ErrorPage::not_found)?;
+    Ok(([(CONTENT_TYPE, kind)], bytes.to_vec()).into_response())
 }
 
 const LAYOUT_COOKIE: &str = "toolhost_diff";

@@ -286,3 +286,106 @@ async fn similar_questions_are_answered_together() {
 fn call_id(id: &str) -> toolhost_contract::CallId {
     toolhost_contract::CallId(id.to_owned())
 }
+
+#[tokio::test]
+async fn proposed_texts_are_edited_before_the_approval() {
+    let world = World::new();
+    let call = world.ask("c-1", "write", write("a.txt")).await;
+    let browser = world.browser().await;
+    browser
+        .get("/")
+        .await
+        .assert_contains("href=\"/questions/1/edit\"");
+    let page = browser.get("/questions/1/edit").await;
+    page.assert_contains("\none\nthe third line\n</textarea>");
+    world.wait(500);
+    let fields = [
+        ("csrf", page.hidden("csrf")),
+        ("ticket", page.hidden("ticket")),
+        ("answer", "edit"),
+        ("file-0", "mine\r\nthe third line\r\n"),
+    ];
+    let nul = [fields[0], fields[1], fields[2], ("file-0", "\0")];
+    let refused = browser.post("/questions/1/answer", &nul).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    refused.assert_contains("contains a NUL character");
+    let done = browser.post("/questions/1/answer", &fields).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.body);
+    // The edited changes are shown again if the rules do not allow them.
+    while !call.is_finished() && world.state.inbox().entry(2).is_err() {
+        tokio::task::yield_now().await;
+    }
+    assert!(call.await.unwrap().result.is_ok());
+    assert_eq!(
+        *world.committed.lock().unwrap(),
+        ["/work/a.txt: mine\nthe third line\n"]
+    );
+}
+
+#[tokio::test]
+async fn an_edited_input_is_evaluated_again() {
+    let world = World::new();
+    let call = world.ask("c-1", "remove", json!({"path": "/work/a"})).await;
+    let browser = world.browser().await;
+    let page = browser.get("/questions/1/edit").await;
+    world.wait(500);
+    let csrf = page.hidden("csrf");
+    let ticket = page.hidden("ticket");
+    let send = async |input: &str| {
+        let fields = [
+            ("csrf", csrf),
+            ("ticket", ticket),
+            ("answer", "modify"),
+            ("input", input),
+        ];
+        browser.post("/questions/1/answer", &fields).await
+    };
+    send("[]").await.assert_contains("must be a JSON object");
+    assert_eq!(
+        send(r#"{"path": "/work/b"}"#).await.status,
+        StatusCode::SEE_OTHER
+    );
+    while world.state.inbox().entry(2).is_err() {
+        tokio::task::yield_now().await;
+    }
+    browser.get("/?question=2").await.assert_contains("/work/b");
+    call.abort();
+}
+
+#[tokio::test]
+async fn questions_of_a_running_tool_are_answered_once() {
+    let world = World::new();
+    let questions = r#"[{"question": "Which <b>?", "options": [{"label": "a"}, {"label": "b"}]},
+        {"question": "Why?", "type": "text"}, {"question": "Sure?", "type": "yesno"}]"#;
+    let asks = toolhost_contract::QuestionForm {
+        call: call_id("c-1"),
+        plugin: "agent".to_owned(),
+        tool: "ask_user".to_owned(),
+        agent: None,
+        questions: toolhost_contract::UserQuestion::parse(questions).unwrap(),
+    };
+    let inbox = world.state.inbox();
+    let mut guard = inbox.open_interview(&asks);
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    page.assert_contains("agent asks: Which &lt;b&gt;?");
+    let csrf = ("csrf", page.hidden("csrf"));
+    let incomplete = browser
+        .post("/interviews/1", &[csrf, ("q0", "1"), ("q2", "yes")])
+        .await;
+    incomplete.assert_contains("Answer question 2 too");
+    let fields = [csrf, ("q0", "1"), ("q1-text", "because"), ("q2", "no")];
+    let done = browser.post("/interviews/1", &fields).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.body);
+    use toolhost_contract::UserAnswer::{Text, YesNo};
+    let replies = vec![
+        Text("b".to_owned()),
+        Text("because".to_owned()),
+        YesNo(false),
+    ];
+    assert_eq!(guard.answer.try_recv(), Ok(Some(replies)));
+    let late = browser.post("/interviews/1", &fields).await;
+    assert_eq!(late.status, StatusCode::CONFLICT);
+    drop(guard);
+    browser.get("/").await.assert_contains("No questions");
+}

@@ -104,6 +104,7 @@ impl FileHistory for TestFiles {
                 new: String::new(),
             }),
             no_diff_reason: None,
+            binary: None,
         };
         Ok(ChangeSet {
             changes: vec![change],

@@ -346,6 +346,7 @@ fn change(input: &Value, new: &str) -> ChangeSet {
             new: new.to_owned(),
         }),
         no_diff_reason: None,
+        binary: None,
     };
     ChangeSet {
         changes: vec![change],
