@@ -10,10 +10,9 @@ pub fn utc(at_ms: i64) -> String {
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// A time, for programs too.
+/// A time. Programs can read the text, and the script of the page leaves it as it is.
 pub fn time(at_ms: i64) -> Markup {
-    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
-    html! { time datetime=(at.to_string()) { (utc(at_ms)) } }
+    html! { time { (utc(at_ms)) } }
 }
 
 /// The first and the last millisecond of a day such as `2026-11-22`.
