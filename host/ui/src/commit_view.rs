@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use toolhost_contract::{ChangeSet, FileChange, text};
+use toolhost_contract::{ChangeSet, FileChange};
 use toolhost_store::CommitRow;
 
 use crate::diff_view::{self, DiffLayout};
@@ -35,7 +35,7 @@ impl CommitView {
             .as_ref()
             .map(|files| files.describe_commit(&commit.body))
         {
-            Some(Ok(set)) => changes(&set),
+            Some(Ok(set)) => changes(&set, &commit.id),
             Some(Err(error)) => {
                 html! { p class="warning-text" { "The changes cannot be shown: " (line(&error.message, MAX_FACT)) } }
             }
@@ -47,14 +47,14 @@ impl CommitView {
     }
 }
 
-/// Shows changes with their differences.
-pub fn changes(set: &ChangeSet) -> Markup {
+/// Shows changes with their differences. `name` tells the changes of several commits of a page apart.
+pub fn changes(set: &ChangeSet, name: &str) -> Markup {
     let mut rows = MAX_ROWS;
     let files: Vec<Markup> = set
         .changes
         .iter()
         .take(MAX_CHANGES)
-        .map(|change| file(change, &mut rows))
+        .map(|change| file(change, name, &mut rows))
         .collect();
     let hidden = set.changes.len().saturating_sub(MAX_CHANGES);
     html! {
@@ -63,17 +63,18 @@ pub fn changes(set: &ChangeSet) -> Markup {
     }
 }
 
-fn file(change: &FileChange, rows: &mut usize) -> Markup {
+fn file(change: &FileChange, name: &str, rows: &mut usize) -> Markup {
     let shown = change.diff.as_ref().map(|diff| {
         // What a call wrote can contain secrets, and this page is about the past.
         let body = toolhost_contract::lifecycle::mask_text(diff.body());
-        diff_view::show(&body, DiffLayout::Unified, rows, &change.path)
+        let label = format!("{} in {name}", change.path);
+        diff_view::show(&body, DiffLayout::Unified, rows, &label)
     });
     html! {
         section class="file" {
-            h4 {
+            p class="file-head" {
                 span class={ "change " (change.kind.as_str()) } { (change.kind.as_str()) } " "
-                (code(&text::escape_line(&change.describe(), MAX_FACT), MAX_FACT))
+                (code(&change.describe(), MAX_FACT))
             }
             @if let Some(reason) = change.no_diff_reason { p class="note" { "The content is not shown: " (reason) "." } }
             @if let Some((diff, hidden)) = &shown {

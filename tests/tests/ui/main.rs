@@ -1,6 +1,8 @@
 //! The web page in a real browser: Playwright with Debian's Chromium, against a real host with real plugins.
 //! Skipped with a line where they cannot be installed.
 
+mod history;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

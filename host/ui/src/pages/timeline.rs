@@ -8,6 +8,7 @@ use axum::extract::{Query, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
+use toolhost_contract::text;
 use toolhost_contract::units::format_duration;
 use toolhost_kernel::records;
 use toolhost_store::{CallRow, CommitState, HistoryFilter, StoredTransition};
@@ -368,7 +369,7 @@ fn session_view(query: &TimelineQuery, session: &str, calls: &[&ShownCall<'_>]) 
                 }
             }
             (flame::chart(&bars, &turns(calls)))
-            (list(query, calls))
+            (list(query, session, calls))
         }
     }
 }
@@ -404,9 +405,10 @@ fn turns(calls: &[&ShownCall<'_>]) -> Vec<Turn> {
 }
 
 /// The calls, newest first.
-fn list(query: &TimelineQuery, calls: &[&ShownCall<'_>]) -> Markup {
+fn list(query: &TimelineQuery, session: &str, calls: &[&ShownCall<'_>]) -> Markup {
+    let label = format!("Calls of session {}", text::escape_line(session, 80));
     html! {
-        div class="table-scroll" tabindex="0" role="region" aria-label="Calls" {
+        div class="table-scroll" tabindex="0" role="region" aria-label=(label) {
             table class="calls" {
                 thead { tr { th scope="col" { "Call" } th scope="col" { "What" } th scope="col" { "Outcome" } th scope="col" { "Time" } th scope="col" { "Started" } } }
                 tbody {

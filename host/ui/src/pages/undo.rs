@@ -125,7 +125,7 @@ pub async fn preview(
             }
             @if preview.conflicts.is_empty() {
                 p { "These changes would be made. Nothing was changed yet." }
-                (changes(&preview.changes))
+                (changes(&preview.changes, "the preview"))
                 (form(&state, &session, "/undo", "answers", html! {
                     input type="hidden" name="commit" value=(target.commit.id);
                     input type="hidden" name="digest" value=(target.digest());
@@ -141,7 +141,7 @@ pub async fn preview(
                     p { "All changes are undone together or none. Revert these changes first, or keep them." }
                     ul { @for conflict in &preview.conflicts { li { (line(conflict, MAX_FACT)) } } }
                 }
-                (changes(&preview.changes))
+                (changes(&preview.changes, "the preview"))
             }
         };
         Ok(layout::page(&state, NavPage::Timeline, verb, content))

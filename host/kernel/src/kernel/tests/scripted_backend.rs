@@ -209,6 +209,9 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
     if seconds > 0 {
         sleep(Duration::from_secs(seconds)).await;
     }
+    if let Some(bytes) = input["memory"].as_u64() {
+        sink.record_memory(bytes);
+    }
     match input["do"].as_str().unwrap_or("well") {
         "fail" => Ok(Outcome {
             error: Some(Failure::new("no", "no luck")),
