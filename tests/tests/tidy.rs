@@ -64,6 +64,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["toolhost-contract", "toolhost-kernel"],
     ),
     (
+        "toolhost-ui",
+        &["toolhost-contract", "toolhost-kernel", "toolhost-store"],
+    ),
+    (
         "toolhost",
         &[
             "toolhost-contract",
@@ -96,6 +100,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-runtime",
             "toolhost-store",
             "toolhost-telemetry",
+            "toolhost-ui",
             "toolhost-vfs",
         ],
     ),
@@ -126,7 +131,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("wasmtime", &["toolhost-runtime"]),
     ("wasmtime-wasi", &["toolhost-runtime"]),
     ("wasmtime-wasi-http", &["toolhost-runtime"]),
-    ("hyper", &["toolhost-net", "toolhost-mcp-server", "e2e"]),
+    (
+        "hyper",
+        &["toolhost-net", "toolhost-mcp-server", "toolhost-ui", "e2e"],
+    ),
+    ("axum", &["toolhost-ui"]),
+    ("maud", &["toolhost-ui"]),
     ("tokio-rustls", &["toolhost-net", "toolhost-mcp-client"]),
     ("landlock", &["toolhost-process"]),
     ("seccompiler", &["toolhost-process"]),

@@ -5,6 +5,7 @@
 //! `NAME.skipped` contains the reason, which the tests print.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::job::{self, Job};
 use crate::shell;
 
 /// The kits, each with its package list in `tests/clients`.
-const KITS: [Kit; 10] = [
+const KITS: [Kit; 12] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -70,6 +71,19 @@ const KITS: [Kit; 10] = [
         list: "sigstore.json",
         program: None,
         install: javascript,
+    },
+    // The tests of the web page.
+    Kit {
+        name: "playwright",
+        list: "playwright.json",
+        program: None,
+        install: javascript,
+    },
+    Kit {
+        name: "chromium",
+        list: "chromium.txt",
+        program: Some("program"),
+        install: chromium,
     },
     // About 380 MB, in a separate kit so that the others install without it.
     Kit {
@@ -292,6 +306,42 @@ fn debian(location: &KitLocation) -> Result<()> {
         &list.split_whitespace().collect::<Vec<_>>(),
         &location.folder,
     )
+}
+
+/// Links the machine's Chromium, or unpacks the one of Debian with its libraries and fonts, without installing them.
+fn chromium(location: &KitLocation) -> Result<()> {
+    let program = location.folder.join("program");
+    let installed = Path::new("/usr/bin/chromium");
+    if installed.is_file() {
+        return std::os::unix::fs::symlink(installed, program)
+            .context("link the machine's Chromium");
+    }
+    let list = fs::read_to_string(&location.list)?;
+    let packages: Vec<&str> = list.split_whitespace().collect();
+    debian::unpack_with_dependencies(&packages, &location.folder)?;
+    let folder = location.folder.display();
+    let fonts = location.folder.join("fonts.conf");
+    fs::write(
+        &fonts,
+        format!(
+            "<fontconfig><dir>{folder}/usr/share/fonts</dir><cachedir>{folder}/font-cache</cachedir></fontconfig>\n"
+        ),
+    )?;
+    let machine = shell::capture(Command::new("uname").arg("-m"))?;
+    let libraries = format!(
+        "{folder}/usr/lib/{0}-linux-gnu:{folder}/lib/{0}-linux-gnu",
+        machine.trim()
+    );
+    let script = format!(
+        "#!/bin/sh\nexport FONTCONFIG_FILE='{}' LD_LIBRARY_PATH='{libraries}'\nexec '{folder}/usr/lib/chromium/chromium' \"$@\"\n",
+        fonts.display()
+    );
+    fs::write(&program, script)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    if starts(&program) {
+        return Ok(());
+    }
+    bail!("the unpacked Chromium does not start; install the package chromium")
 }
 
 /// Compiles the listed packages.

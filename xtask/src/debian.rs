@@ -51,6 +51,24 @@ pub fn install(toolchain: &Toolchain) -> Result<()> {
 
 /// Unpacks packages of this machine's Debian release into a directory, from the first mirror that has them.
 pub fn unpack(packages: &[&str], folder: &Path) -> Result<()> {
+    unpack_with(packages, folder, |apt, scratch| {
+        let wanted: Result<Vec<String>> = packages.iter().map(|name| apt.find(name, "")).collect();
+        apt.download(&wanted?, scratch)
+    })
+}
+
+/// Like [`unpack`], with the packages that these need and that are not installed on this machine.
+pub fn unpack_with_dependencies(packages: &[&str], folder: &Path) -> Result<()> {
+    unpack_with(packages, folder, |apt, scratch| {
+        apt.download_all(packages, scratch)
+    })
+}
+
+fn unpack_with(
+    packages: &[&str],
+    folder: &Path,
+    download: impl Fn(&Apt, &Path) -> Result<()>,
+) -> Result<()> {
     let release = fs::read_to_string("/etc/os-release").context("read the Debian release")?;
     let mut lines = release.lines();
     let suite = lines
@@ -61,10 +79,7 @@ pub fn unpack(packages: &[&str], folder: &Path) -> Result<()> {
     let mut refusals = Vec::new();
     for site in mirrors()? {
         let apt = Apt::with_mirror(&scratch.join("state"), &site, suite)?;
-        let wanted = apt
-            .update()
-            .and_then(|()| packages.iter().map(|name| apt.find(name, "")).collect());
-        match wanted.and_then(|wanted: Vec<String>| apt.download(&wanted, &scratch)) {
+        match apt.update().and_then(|()| download(&apt, &scratch)) {
             Ok(()) => {
                 for entry in fs::read_dir(scratch.join("unpacked"))? {
                     let entry = entry?;
@@ -76,7 +91,8 @@ pub fn unpack(packages: &[&str], folder: &Path) -> Result<()> {
         }
     }
     bail!(
-        "no mirror of apt's has the packages: {}",
+        "no mirror of apt's has {}: {}",
+        packages.join(", "),
         refusals.join("; ")
     )
 }
@@ -236,15 +252,37 @@ impl Apt {
                 .args(packages)
                 .current_dir(&debs),
         )?;
-        for deb in fs::read_dir(&debs)? {
+        unpack_files(&debs, scratch)
+    }
+
+    /// Downloads and unpacks the packages and what they need.
+    fn download_all(&self, packages: &[&str], scratch: &Path) -> Result<()> {
+        shell::note(&format!(
+            "downloading {} with what they need",
+            packages.join(", ")
+        ));
+        let mut install = self.command("apt-get", "install");
+        install
+            // Nothing is installed, so the lock of the package database is not needed.
+            .args(["-o", "Debug::NoLocking=true"])
+            .args(["--yes", "--download-only", "--no-install-recommends"])
+            .args(packages);
+        shell::run_within(NETWORK_LIMIT, &mut install)?;
+        unpack_files(&scratch.join("state/cache/archives"), scratch)
+    }
+}
+
+/// Unpacks the packages of a directory into `unpacked`.
+fn unpack_files(debs: &Path, scratch: &Path) -> Result<()> {
+    for deb in fs::read_dir(debs)? {
+        let deb = deb?.path();
+        if deb.extension().is_some_and(|kind| kind == "deb") {
             let mut dpkg = Command::new("dpkg");
-            dpkg.arg("-x")
-                .arg(deb?.path())
-                .arg(scratch.join("unpacked"));
+            dpkg.arg("-x").arg(deb).arg(scratch.join("unpacked"));
             shell::run_within(NETWORK_LIMIT, &mut dpkg)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The library's source at the path expected by `-Zbuild-std`, removed on drop.

@@ -170,11 +170,12 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "picture",
-        about: "run the terminal session of the README and draw it again",
+        about: "draw the terminal session and the pictures of the web page again",
         profile: Profile::Dev,
         takes: Takes::Nothing,
         steps: &[
             Step::Target,
+            Step::Clients,
             Step::Host,
             Step::Plugins,
             Step::Pack,

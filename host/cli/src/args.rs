@@ -29,6 +29,7 @@ use crate::commands::sign::{SignArgs, VerifyArgs};
 use crate::commands::test::{self, TestArgs};
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
+use crate::commands::ui::{self, UiArgs};
 use crate::commands::undo::UndoArgs;
 
 const AFTER_HELP: &str = "\
@@ -76,6 +77,9 @@ pub enum Command {
     /// Serve tools: a prompt at a terminal, otherwise MCP over standard input and output, or over HTTP
     #[command(after_help = run::HELP)]
     Run(RunArgs),
+    /// Open the web page of a running host: approvals and history
+    #[command(after_help = ui::HELP)]
+    Ui(UiArgs),
     /// Call one tool and print its result
     #[command(after_help = call::HELP)]
     Call(CallArgs),

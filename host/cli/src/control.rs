@@ -6,6 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +58,10 @@ pub enum ControlRequest {
     /// Moves the running command of a call of the local user to the background.
     DetachCall {
         call: String,
+    },
+    /// Serves the web page, if it is not served yet, and answers with a link.
+    OpenPage {
+        address: Option<SocketAddr>,
     },
 }
 

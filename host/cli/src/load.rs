@@ -22,6 +22,7 @@ use toolhost_runtime::{CodeState, Runtime, RuntimeSettings};
 use toolhost_telemetry::{Telemetry, TelemetryTask};
 
 use crate::exit::{CliError, Exit, OrExit};
+use crate::serve::ui::WebPage;
 use crate::settings::CliSettings;
 use crate::terminal::note;
 use crate::unmatched_settings::unmatched_settings;
@@ -32,7 +33,7 @@ mod server_log;
 pub mod servers;
 
 use resources::ServerResources;
-use servers::{OnServerEvent, Registrar, ServerStorage, Servers};
+use servers::{ConfiguredServer, OnServerEvent, Registrar, ServerStorage, Servers};
 
 pub use toolhost::LoadPurpose;
 
@@ -55,6 +56,8 @@ pub struct RunningHost {
     has_reported: AtomicBool,
     /// Exports telemetry if the environment configures a collector.
     telemetry: Mutex<Option<TelemetryTask>>,
+    /// The web page, for commands that serve calls.
+    page: Option<Arc<WebPage>>,
 }
 
 /// Loads all plugins and servers of the settings. Reports failures on standard error.
@@ -98,6 +101,7 @@ pub struct StartingHost {
     purpose: LoadPurpose,
     resources: Arc<ServerResources>,
     telemetry: Option<Telemetry>,
+    pub page: Option<Arc<WebPage>>,
     readiness: watch::Sender<Readiness>,
 }
 
@@ -147,6 +151,7 @@ pub async fn prepare(
         purpose,
         resources,
         telemetry,
+        page: None,
         readiness: watch::Sender::default(),
     })
 }
@@ -199,6 +204,7 @@ impl StartingHost {
             readiness: self.readiness,
             settle_task: Mutex::default(),
             has_reported: AtomicBool::new(false),
+            page: self.page,
         };
         host.report_problems();
         let missing = &host.loaded.missing;
@@ -441,6 +447,17 @@ impl RunningHost {
                  `host init`",
             );
         }
+    }
+
+    /// The web page, for commands that serve calls.
+    pub fn page(&self) -> Option<&Arc<WebPage>> {
+        self.page.as_ref()
+    }
+
+    /// Describes the configured servers.
+    pub fn view_servers<T>(&self, view: impl FnMut(&ConfiguredServer) -> T) -> Vec<T> {
+        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.configured.iter().map(view).collect()
     }
 
     /// Reports plugins that could not be loaded, and warnings.

@@ -113,6 +113,7 @@ fn run(command: Command) -> Result<Exit, CliError> {
             runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             exit
         }
+        Command::Ui(args) => runtime()?.block_on(commands::ui::ui(args)),
         Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
         Command::Batch(args) => runtime()?.block_on(commands::batch::batch(args)),
         Command::Turns(args) => runtime()?.block_on(commands::turns::turns(args)),

@@ -1,6 +1,8 @@
 //! Runs the MCP server: its identity, instructions for the model, and the loading of plugins.
 
+mod host_view;
 pub mod http;
+pub mod ui;
 
 use std::collections::BTreeSet;
 use std::pin::pin;

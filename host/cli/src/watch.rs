@@ -43,6 +43,9 @@ pub struct LiveChanges {
 impl LiveChanges {
     /// Must be called within a Tokio runtime.
     pub fn accept(host: &Arc<RunningHost>, args: &WatchArgs) -> Result<Self, CliError> {
+        if let Some(page) = host.page() {
+            page.set_host(host);
+        }
         // First, so that a client that finds the socket knows that the directories are watched.
         let watching = args.watch.then(|| watch(host)).transpose()?;
         Ok(Self {

@@ -216,6 +216,9 @@ pub trait Sink: Send + Sync {
     /// machines.
     fn mark_untracked_dependency(&self) {}
 
+    /// Receives the size in bytes of the memory that the call used in its sandbox, when the sandbox ends.
+    fn record_memory(&self, _bytes: u64) {}
+
     /// Returns the host services that the call can use.
     fn services(&self) -> Option<Arc<dyn Services>> {
         None

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -31,6 +32,22 @@ pub struct FileChange {
     pub diff: Option<FileDiff>,
     /// The reason for a missing diff, for a file whose content changed.
     pub no_diff_reason: Option<&'static str>,
+    /// The content of a binary file up to the display limit, for front ends that can show it.
+    pub binary: Option<BinaryContent>,
+}
+
+/// The content of a binary file before and after a change. `None`: the file does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinaryContent {
+    pub before: Option<Arc<[u8]>>,
+    pub after: Option<Arc<[u8]>>,
+}
+
+impl BinaryContent {
+    fn memory_size(&self) -> usize {
+        let sides = [&self.before, &self.after];
+        sides.into_iter().flatten().map(|bytes| bytes.len()).sum()
+    }
 }
 
 impl FileChange {
@@ -150,13 +167,14 @@ impl ChangeSet {
         (starting('+'), starting('-'))
     }
 
-    /// Returns the approximate size in bytes of the diffs.
+    /// Returns the approximate size in bytes of the diffs and of binary contents.
     pub fn diff_bytes(&self) -> usize {
-        let diffs = self
-            .changes
-            .iter()
-            .filter_map(|change| change.diff.as_ref());
-        diffs.map(FileDiff::memory_size).sum()
+        let size = |change: &FileChange| {
+            let diff = change.diff.as_ref().map_or(0, FileDiff::memory_size);
+            let binary = change.binary.as_ref().map_or(0, BinaryContent::memory_size);
+            diff + binary
+        };
+        self.changes.iter().map(size).sum()
     }
 
     /// Returns a summary without file contents, for records and events. Lists at most 200 changes.

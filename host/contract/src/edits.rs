@@ -123,6 +123,7 @@ mod tests {
                 new: "new".to_owned(),
             }),
             no_diff_reason: None,
+            binary: None,
         }
     }
 

@@ -17,7 +17,9 @@ use serde_json::Value;
 
 pub use input::CallInput;
 pub use mask::{mask_text, mask_value};
-pub use record::{ApprovalRecord, CallOrigin, CallRecord, InvalidTransition, TrailEntry};
+pub use record::{
+    ApprovalRecord, CallOrigin, CallRecord, CallUsage, InvalidTransition, TrailEntry,
+};
 pub use snapshot::{Snapshot, record_json};
 pub use times::CallTimes;
 

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolhost_contract::bus::EventKind;
 use toolhost_contract::lifecycle::{
-    self, CallInput, CallRecord, CallState, InvalidTransition, Snapshot, Timestamp, Transition,
+    self, CallInput, CallRecord, CallState, CallUsage, InvalidTransition, Snapshot, Timestamp,
+    Transition,
 };
 use toolhost_contract::policy::ApprovalScope;
 use toolhost_contract::{
@@ -264,6 +265,11 @@ impl CallJournal {
             Durability::Effects => Ok(()),
             Durability::EveryStep => self.commit().await,
         }
+    }
+
+    /// Keeps what the tool used for the record of the end of the call.
+    pub(crate) fn record_usage(&mut self, usage: CallUsage) {
+        Arc::make_mut(&mut self.record).set_usage(usage);
     }
 
     /// Records the end of a call. For a call that may have changed something, the end is on disk when this returns:

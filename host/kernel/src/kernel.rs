@@ -51,7 +51,7 @@ use crate::quota::QuotaMeter;
 use crate::schedule::{Canceller, PoolLimitError, Pools};
 use crate::services::{Agents, NoServices, Resources};
 use crate::sink::CallSink;
-use crate::{KernelSettings, Prompter, RegistrySnapshot, ToolEntry};
+use crate::{KernelLoad, KernelSettings, Prompter, RegistrySnapshot, ToolEntry};
 
 pub use self::batch::{BatchCall, BatchError, BatchRequest};
 pub use self::deferred::{DeferredError, approve_deferred, deny_deferred};
@@ -484,6 +484,18 @@ impl Kernel {
     /// Answers a pending question.
     pub fn answer(&self, call: &CallId, answered: AttributedAnswer) -> Result<(), QuestionError> {
         self.pending_questions.answer(call, answered)
+    }
+
+    /// Returns what the kernel is doing now.
+    pub fn load(&self) -> KernelLoad {
+        let (admitted, queued) = self.pools.counts();
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        KernelLoad {
+            calls: running.len(),
+            admitted,
+            queued,
+            questions: self.pending_questions.count(),
+        }
     }
 
     /// Returns the pending questions.

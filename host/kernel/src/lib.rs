@@ -15,6 +15,7 @@ mod kernel;
 mod pending_questions;
 mod prompter;
 mod quota;
+pub mod records;
 mod register;
 mod registry;
 pub mod schedule;
@@ -45,4 +46,4 @@ pub use registry::{
 pub use schema::{SchemaError, check_schemas};
 pub use services::{AgentTask, Agents, NoServices, Resources};
 pub use settings::{KernelSettings, OnDuplicate};
-pub use stats::{Stats, ToolStats, VariantStats};
+pub use stats::{KernelLoad, Stats, ToolStats, VariantStats};

@@ -80,6 +80,13 @@ impl PendingQuestions {
             .map_err(|_| QuestionError::NotWaiting(call.clone()))
     }
 
+    pub(crate) fn count(&self) -> usize {
+        let all = self.all();
+        all.values()
+            .filter(|waiting| waiting.answer.is_some())
+            .count()
+    }
+
     pub(crate) fn pending(&self) -> Vec<PendingQuestion> {
         let mut pending: Vec<PendingQuestion> = self
             .all()

@@ -1,6 +1,6 @@
 //! The sink of a running call, which forwards its events to the caller, the bus and the store.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,8 @@ pub(crate) struct CallSink {
     can_detach: AtomicBool,
     latest: LatestSnapshot,
     stored: AtomicUsize,
+    /// The largest memory of a sandbox of the call in bytes; 0 if unknown.
+    memory: AtomicU64,
     /// The call has ended or is about to; later events are dropped.
     closed: AtomicBool,
     /// Events that are held until the call is authorized.
@@ -68,6 +70,7 @@ impl CallSink {
             can_detach: AtomicBool::new(false),
             latest,
             stored: AtomicUsize::new(0),
+            memory: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             held: Mutex::default(),
             watched: AtomicBool::new(false),
@@ -108,6 +111,11 @@ impl CallSink {
 
     fn reads_slot(&self) -> MutexGuard<'_, Option<Arc<dyn ReadSet>>> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the bytes of memory that the call used, if its backend measured them.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        Some(self.memory.load(Relaxed)).filter(|bytes| *bytes > 0)
     }
 
     /// Drops all later events. A backend may keep the sink for longer than its call.
@@ -210,6 +218,10 @@ impl Sink for CallSink {
 
     fn mark_untracked_dependency(&self) {
         self.depends_on_more.store(true, Relaxed);
+    }
+
+    fn record_memory(&self, bytes: u64) {
+        self.memory.fetch_max(bytes, Relaxed);
     }
 
     fn services(&self) -> Option<Arc<dyn Services>> {

@@ -40,6 +40,19 @@ pub struct ToolStats {
     pub avg_duration: Duration,
 }
 
+/// What a kernel is doing at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelLoad {
+    /// Calls that have begun and not ended, in any phase.
+    pub calls: usize,
+    /// Calls that hold a permit.
+    pub admitted: usize,
+    /// Calls that wait for a permit, a lane or a path.
+    pub queued: usize,
+    /// Questions that wait for an answer.
+    pub questions: usize,
+}
+
 /// Shared by all snapshots, so that no count is copied or lost.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

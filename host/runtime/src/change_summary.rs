@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolhost_contract::text::{self, UnifiedDiff};
 use toolhost_contract::{
-    ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES,
+    BinaryContent, ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES,
 };
-use toolhost_vfs::{Access, Change, FileState, Location, OpenHow, PathState, Scope, StagedChange};
+use toolhost_vfs::{Access, Change, FileState, Location, OpenHow, PathState, Scope};
 
 /// Limits of text diffs: bytes of one file, bytes of all files of a call, and number of diffs.
 const DIFF_BYTES: u64 = MAX_EDIT_BYTES as u64;
@@ -21,28 +22,34 @@ const DIFF_TIME: Duration = Duration::from_millis(200);
 const EXECUTE: u32 = 0o111;
 
 /// Creates diffs within the limits.
-pub(crate) struct DiffBuilder<'a> {
-    scope: &'a Scope,
+pub(crate) struct DiffBuilder {
     left: u64,
     count: usize,
 }
 
-impl<'a> DiffBuilder<'a> {
-    pub(crate) fn below(scope: &'a Scope) -> Self {
+impl Default for DiffBuilder {
+    fn default() -> Self {
         Self {
-            scope,
             left: ALL_DIFF_BYTES,
             count: 0,
         }
     }
+}
 
-    pub(crate) fn change(&mut self, staged: &StagedChange) -> FileChange {
+impl DiffBuilder {
+    /// Describes a change. `old` and `new` open the content of the file before and after it.
+    pub(crate) fn change(
+        &mut self,
+        change: &Change,
+        old_content: impl FnOnce() -> Option<File>,
+        new_content: impl FnOnce() -> Option<File>,
+    ) -> FileChange {
         let Change {
             at,
             before,
             after,
             moved_from,
-        } = &staged.change;
+        } = change;
         let kind = match (moved_from, before, after) {
             (Some(from), _, _) => ChangeKind::Moved {
                 from: host_path(from),
@@ -52,9 +59,11 @@ impl<'a> DiffBuilder<'a> {
             (None, _, _) => ChangeKind::Modified,
         };
         let (old, new) = (file(before), file(after));
-        let (diff, undiffed) = match self.diff(staged) {
-            Ok(diff) => (diff, None),
-            Err(why) => (None, Some(why)),
+        let (diff, undiffed, binary) = match self.content(change, old_content, new_content) {
+            Ok(Some(ShownContent::Text(diff))) => (Some(diff), None, None),
+            Ok(Some(ShownContent::Binary(content))) => (None, Some("binary"), Some(content)),
+            Ok(None) => (None, None, None),
+            Err(why) => (None, Some(why), None),
         };
         FileChange {
             path: host_path(at),
@@ -80,11 +89,17 @@ impl<'a> DiffBuilder<'a> {
             executable: new.is_some_and(|file| file.mode & 0o111 != 0),
             diff,
             no_diff_reason: undiffed,
+            binary,
         }
     }
 
-    fn diff(&mut self, staged: &StagedChange) -> Result<Option<FileDiff>, &'static str> {
-        let change = &staged.change;
+    /// `None`: the content did not change.
+    fn content(
+        &mut self,
+        change: &Change,
+        old_content: impl FnOnce() -> Option<File>,
+        new_content: impl FnOnce() -> Option<File>,
+    ) -> Result<Option<ShownContent>, &'static str> {
         let (old, new) = (file(&change.before), file(&change.after));
         if old.map(|file| file.hash) == new.map(|file| file.hash) || change.moved_from.is_some() {
             return Ok(None);
@@ -100,32 +115,46 @@ impl<'a> DiffBuilder<'a> {
         self.left -= sum;
         self.count += 1;
         let original = match old {
-            Some(_) => Some(read(self.base(&change.at)?)?),
+            Some(_) => Some(read(old_content().ok_or(UNREADABLE)?)?),
             None => None,
         };
-        let new = match (&staged.content, new) {
-            (Some(path), Some(_)) => read(File::open(path).map_err(|_| UNREADABLE)?)?,
-            _ => String::new(),
+        let new = match new {
+            Some(_) => read(new_content().ok_or(UNREADABLE)?)?,
+            None => Vec::new(),
         };
-        let is_there = change.after != PathState::Absent;
-        let new = is_there.then_some(new.as_str());
-        Ok(Some(file_diff(&change.at.path, original, new)))
+        let new = (change.after != PathState::Absent).then_some(new);
+        let texts = (
+            original.as_deref().map(text_of),
+            new.as_deref().map(text_of),
+        );
+        Ok(Some(match texts {
+            (Some(None), _) | (_, Some(None)) => ShownContent::Binary(BinaryContent {
+                before: original.map(Arc::from),
+                after: new.map(Arc::from),
+            }),
+            (original, new) => {
+                let original = original.flatten().map(str::to_owned);
+                ShownContent::Text(file_diff(&change.at.path, original, new.flatten()))
+            }
+        }))
     }
+}
 
-    /// The real file, opened as the guest would open it.
-    fn base(&self, at: &Location) -> Result<File, &'static str> {
-        let roots = self.scope.roots();
-        let root = roots.iter().find(|root| root.host() == at.root);
-        let root = root.ok_or(UNREADABLE)?;
-        let how = OpenHow {
-            read: true,
-            ..OpenHow::default()
-        };
-        self.scope
-            .open_at(root.dir().as_fd(), Access::ReadOnly, &at.path, &how)
-            .map(|opened| File::from(opened.fd))
-            .map_err(|_| UNREADABLE)
-    }
+/// The real file, opened as the guest would open it.
+pub(crate) fn open_below(scope: &Scope, at: &Location) -> Option<File> {
+    let root = scope.roots().iter().find(|root| root.host() == at.root)?;
+    let how = OpenHow {
+        read: true,
+        ..OpenHow::default()
+    };
+    let opened = scope.open_at(root.dir().as_fd(), Access::ReadOnly, &at.path, &how);
+    opened.ok().map(|opened| File::from(opened.fd))
+}
+
+/// The content of a change as a user can see it.
+enum ShownContent {
+    Text(FileDiff),
+    Binary(BinaryContent),
 }
 
 /// Diff of two texts of a file; `None` if the file does not exist.
@@ -154,15 +183,20 @@ pub fn file_diff(name: &str, original: Option<String>, new: Option<&str>) -> Fil
 
 const UNREADABLE: &str = "cannot be read";
 
-fn read(file: File) -> Result<String, &'static str> {
+fn read(file: File) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::new();
     file.take(DIFF_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|_| UNREADABLE)?;
+    Ok(bytes)
+}
+
+/// `None`: the content is binary.
+fn text_of(bytes: &[u8]) -> Option<&str> {
     if bytes.contains(&0) {
-        return Err("binary");
+        return None;
     }
-    String::from_utf8(bytes).map_err(|_| "binary")
+    std::str::from_utf8(bytes).ok()
 }
 
 fn file(image: &PathState) -> Option<&FileState> {

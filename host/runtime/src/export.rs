@@ -120,6 +120,8 @@ impl<B: Bindings> Export<B> {
             work(store, &instance).await
         })
         .await;
+        let state = store.data();
+        state.sink.record_memory(state.limiter.memory_used());
         drop(store);
         // The next call may fail too.
         if result.is_ok() {

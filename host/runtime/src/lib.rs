@@ -61,4 +61,4 @@ pub use pack::pack;
 pub use path_view::is_host_dir as is_own_folder;
 pub use plugin::{Plugin, PluginGrants, SessionDirError, SessionDirs};
 pub use programs::ProgramGrant;
-pub use staging::Staging;
+pub use staging::{Staging, UndoPreview};

@@ -1,5 +1,7 @@
 //! Staged changes of a call: shown to the user and to rules, committed, recovered and undone.
 
+use std::fs::File;
+use std::io::Seek as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,19 +9,96 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use toolhost_contract::{
     BoxFuture, CallError, ChangeSet, CommitError, EditError, EditedChanges, ErrorClass, FileDiff,
-    RecoveryOutcome, StagedEffects, UserEdit, text,
+    MAX_EDIT_BYTES, RecoveryOutcome, StagedEffects, UserEdit, text,
 };
 use toolhost_vfs::{
-    ApplyError, BlobStore, Change, Conflict, ContentSource, FileOp, Roots, Stage, StageError,
+    ApplyError, BlobStore, Change, Conflict, ContentHash, ContentSource, FileOp, PathState, Roots,
+    Stage, StageError, StagedChange,
 };
 
-use crate::change_summary::{DiffBuilder, file_diff, host_path};
+use crate::change_summary::{DiffBuilder, file_diff, host_path, open_below};
 
 /// Directory of the stages and store of replaced content. Both are accessible to the host only.
 #[derive(Clone)]
 pub struct Staging {
     pub stages: PathBuf,
     pub blobs: Arc<BlobStore>,
+}
+
+/// What an undo of a commit would do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UndoPreview {
+    pub changes: ChangeSet,
+    /// The paths that have changed since the commit, each with both states. The undo is refused while there are any.
+    pub conflicts: Vec<String>,
+}
+
+impl Staging {
+    /// Describes what an undo of the commit of `entry` would do. May block.
+    pub fn preview_undo(&self, entry: &Value) -> Result<UndoPreview, CallError> {
+        let done = changes(entry)?;
+        let roots = roots(&done)?;
+        let conflicts = toolhost_vfs::check_undo(&roots, &done).map_err(commit_error)?;
+        let mut diffs = DiffBuilder::default();
+        let describe = |change: &Change| {
+            let (old, new) = (
+                || roots.open_file(&change.at).ok(),
+                || self.saved_file(&change.after),
+            );
+            diffs.change(change, old, new)
+        };
+        let inverse = toolhost_vfs::inverted(&done);
+        Ok(UndoPreview {
+            changes: ChangeSet {
+                changes: inverse.iter().map(describe).collect(),
+            },
+            conflicts: conflicts.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    /// Describes the changes of the commit of `entry`. The new content is that of the file if it has not changed since, or
+    /// what an undo has saved. May block.
+    pub fn describe_commit(&self, entry: &Value) -> Result<ChangeSet, CallError> {
+        let done = changes(entry)?;
+        let roots = roots(&done)?;
+        let mut diffs = DiffBuilder::default();
+        let describe = |change: &Change| {
+            let (old, new) = (
+                || self.saved_file(&change.before),
+                || {
+                    let current = || unchanged_file(&roots, change);
+                    current().or_else(|| self.saved_file(&change.after))
+                },
+            );
+            diffs.change(change, old, new)
+        };
+        Ok(ChangeSet {
+            changes: done.iter().map(describe).collect(),
+        })
+    }
+
+    /// Opens the saved content of a file.
+    fn saved_file(&self, state: &PathState) -> Option<File> {
+        match state {
+            PathState::File(file) => File::open(self.blobs.path(file.hash)).ok(),
+            PathState::Absent | PathState::Dir { .. } | PathState::Link { .. } => None,
+        }
+    }
+}
+
+/// Opens a file if its content is still the one that the change left.
+fn unchanged_file(roots: &Roots, change: &Change) -> Option<File> {
+    let PathState::File(left) = &change.after else {
+        return None;
+    };
+    let mut file = roots.open_file(&change.at).ok()?;
+    // A file of another size is not read. One of this size can be large, but has no difference then.
+    if file.metadata().ok()?.len() != left.size || left.size > MAX_EDIT_BYTES as u64 {
+        return None;
+    }
+    let hash = ContentHash::of_reader(&file).ok()?;
+    file.rewind().ok()?;
+    (hash == left.hash).then_some(file)
 }
 
 impl toolhost_contract::CommitRecovery for Staging {
@@ -104,9 +183,14 @@ impl StagedFiles {
             }
             Err(error) => return Err(stage_error(error)),
         };
-        let mut diffs = DiffBuilder::below(stage.scope());
+        let mut diffs = DiffBuilder::default();
+        let describe = |one: &StagedChange| {
+            let old = || open_below(stage.scope(), &one.change.at);
+            let new = || File::open(one.content.as_ref()?).ok();
+            diffs.change(&one.change, old, new)
+        };
         let changes = ChangeSet {
-            changes: staged.iter().map(|one| diffs.change(one)).collect(),
+            changes: staged.iter().map(describe).collect(),
         };
         let list: Vec<&Change> = staged.iter().map(|one| &one.change).collect();
         let entry = serde_json::to_value(list).map_err(CallError::internal)?;

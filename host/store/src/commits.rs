@@ -260,6 +260,14 @@ pub fn commits(connection: &Connection, filter: &CommitFilter) -> rusqlite::Resu
     Ok(rows)
 }
 
+/// The states of all commits of a call, in the order in which they began.
+pub fn states(connection: &Connection, call: &str) -> rusqlite::Result<Vec<CommitState>> {
+    let sql = "SELECT state FROM commits WHERE call = ?1 ORDER BY seq LIMIT ?2";
+    list(connection, sql, params![call, MAX_LIST], |row| {
+        state(row, 0)
+    })
+}
+
 /// Without a limit, because blobs of a missing commit could be swept. An invalid state is an error.
 pub fn begun(connection: &Connection) -> rusqlite::Result<Vec<CommitRow>> {
     list(

@@ -15,6 +15,7 @@ mod commits;
 mod crash;
 mod error;
 mod group;
+mod history;
 mod owner;
 mod paths;
 mod prune;
@@ -36,6 +37,7 @@ mod tests;
 
 pub use commits::{CommitFilter, CommitRow, CommitState};
 pub use error::{AnswerError, ApprovalError, CommitError, StoreError};
+pub use history::{History, HistoryFilter, HistoryPage, MAX_SCAN};
 pub use prune::{DroppedRecords, RecordRetention};
 pub use rows::{
     AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, MAX_ROW, SessionRow,

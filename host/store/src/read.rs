@@ -19,6 +19,11 @@ const CALL: &str =
     "id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms,
                     updated_ms, record, owner, (SELECT text FROM shapes WHERE shapes.id = calls.shape)";
 
+/// The columns of [`CALL`] and the position of the call.
+pub const CALL_AT: &str =
+    "id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms,
+                    updated_ms, record, owner, (SELECT text FROM shapes WHERE shapes.id = calls.shape), seq";
+
 pub fn call(connection: &Connection, id: &str) -> rusqlite::Result<Option<CallRow>> {
     connection
         .prepare_cached(&format!("SELECT {CALL} FROM calls WHERE id = ?1"))?
@@ -129,22 +134,34 @@ pub fn transitions(
 }
 
 pub fn sessions(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionRow>> {
+    let rows = sessions_before(connection, None, limit)?;
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Sessions before a position, newest first, with their positions.
+pub fn sessions_before(
+    connection: &Connection,
+    before: Option<i64>,
+    limit: u32,
+) -> rusqlite::Result<Vec<(i64, SessionRow)>> {
     let rows = list(
         connection,
-        "SELECT id, started_ms, ended_ms, client, mode, detail FROM sessions ORDER BY seq DESC LIMIT ?1",
-        [limit.min(MAX_LIST)],
+        "SELECT id, started_ms, ended_ms, client, mode, detail, seq FROM sessions
+         WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
+        params![before.unwrap_or(i64::MAX), limit.min(MAX_LIST)],
         |row| {
-            Ok(SessionRow {
+            let session = SessionRow {
                 id: row.get(0)?,
                 started_ms: row.get(1)?,
                 ended_ms: row.get(2)?,
                 client: row.get(3)?,
                 mode: row.get(4)?,
                 detail: json(row, 5)?,
-            })
+            };
+            Ok((row.get(6)?, session))
         },
     )?;
-    all_checked(connection, ChainSubject::Session, rows, |row| &row.id)
+    all_checked(connection, ChainSubject::Session, rows, |(_, row)| &row.id)
 }
 
 pub fn batches(connection: &Connection, session: &str) -> rusqlite::Result<Vec<BatchRow>> {
@@ -191,6 +208,26 @@ pub fn events(
             event_of,
         ),
     }?;
+    for (seq, _) in &rows {
+        subject::check(connection, ChainSubject::Event, &seq.to_string())?;
+    }
+    Ok(rows)
+}
+
+/// Events of one call after the number `after`.
+pub fn events_of_call(
+    connection: &Connection,
+    call: &str,
+    after: i64,
+    limit: u32,
+) -> rusqlite::Result<Vec<(i64, EventRow)>> {
+    let rows = list(
+        connection,
+        "SELECT seq, channel, session, call, at_ms, kind, body FROM events
+         WHERE call = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        params![call, after, limit.min(MAX_LIST)],
+        event_of,
+    )?;
     for (seq, _) in &rows {
         subject::check(connection, ChainSubject::Event, &seq.to_string())?;
     }
@@ -278,7 +315,7 @@ pub fn list<T>(
         .collect()
 }
 
-fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
+pub fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
     let mut call = CallRow {
         id: row.get(0)?,
         session: row.get(1)?,

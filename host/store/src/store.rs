@@ -185,6 +185,10 @@ impl Store {
         read(&snapshot).map_err(|error| self.failed(&error))
     }
 
+    pub(crate) fn database(&self) -> &Path {
+        &self.0.paths.database
+    }
+
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
         StoreError::sql(&self.0.paths.database, error)
     }

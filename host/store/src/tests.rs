@@ -8,6 +8,7 @@ mod commits;
 mod failures;
 mod fuzz;
 mod histories;
+mod history;
 mod migration;
 mod owners;
 mod paths;

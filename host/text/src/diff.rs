@@ -1,8 +1,9 @@
 //! Unified diffs. The algorithms are compiled once, here.
 
-use std::time::Instant;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
-use similar::TextDiff;
+use similar::{ChangeTag, TextDiff};
 
 /// How a diff is made and formatted.
 #[derive(Debug, Clone, Copy)]
@@ -44,5 +45,86 @@ impl UnifiedDiff<'_> {
             unified.header(old, new);
         }
         unified.to_string()
+    }
+}
+
+/// Maximum length of a line whose changed words are found, in bytes.
+const MAX_WORD_LINE: usize = 1_000;
+/// Time for the words of one pair of lines.
+const WORD_TIME: Duration = Duration::from_millis(5);
+/// Lines with less in common are different lines, not changed ones.
+const MIN_RATIO: f32 = 0.4;
+
+/// Returns the parts of a removed and of an added line that differ, in bytes. `None` if the lines have little in common
+/// or are too long.
+pub fn changed_words(old: &str, new: &str) -> Option<(Vec<Range<usize>>, Vec<Range<usize>>)> {
+    if old.len() > MAX_WORD_LINE || new.len() > MAX_WORD_LINE {
+        return None;
+    }
+    let mut config = TextDiff::configure();
+    config.deadline(Instant::now() + WORD_TIME);
+    let diff = config.diff_words(old, new);
+    if diff.ratio() < MIN_RATIO {
+        return None;
+    }
+    let (mut removed, mut added) = (Vec::new(), Vec::new());
+    let (mut old_at, mut new_at) = (0, 0);
+    for change in diff.iter_all_changes() {
+        let len = change.value().len();
+        match change.tag() {
+            ChangeTag::Equal => {
+                old_at += len;
+                new_at += len;
+            }
+            ChangeTag::Delete => {
+                extend(&mut removed, old_at, len);
+                old_at += len;
+            }
+            ChangeTag::Insert => {
+                extend(&mut added, new_at, len);
+                new_at += len;
+            }
+        }
+    }
+    Some((removed, added))
+}
+
+/// Appends a range, and joins it with an adjacent one.
+fn extend(ranges: &mut Vec<Range<usize>>, start: usize, len: usize) {
+    match ranges.last_mut() {
+        Some(last) if last.end == start => last.end += len,
+        _ => ranges.push(start..start + len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: &str, new: &str, expected: Option<(&[&str], &[&str])>) {
+        let changed = changed_words(old, new);
+        let changed = changed.as_ref().map(|(removed, added)| {
+            let parts = |text, ranges: &[Range<usize>]| -> Vec<String> {
+                let text: &str = text;
+                let ranges = ranges.iter();
+                ranges.map(|range| text[range.clone()].to_owned()).collect()
+            };
+            (parts(old, removed), parts(new, added))
+        });
+        let expected = expected.map(|(removed, added)| {
+            let owned = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
+            (owned(removed), owned(added))
+        });
+        assert_eq!(changed, expected, "{old} {new}");
+    }
+
+    #[test]
+    fn changed_words_of_similar_lines_are_found() {
+        check("let a = 1;", "let b = 1;", Some((&["a"], &["b"])));
+        check("same", "same", Some((&[], &[])));
+        check("a b c d é", "a b c d ü", Some((&["é"], &["ü"])));
+        check("one", "entirely different", None);
+        let long = "x ".repeat(600);
+        check(&long, &long, None);
     }
 }

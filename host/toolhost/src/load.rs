@@ -513,6 +513,11 @@ fn register(kernel: &Kernel, mut granted: PluginWithGrants) -> Result<PluginWith
 }
 
 impl Host {
+    /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
+    pub fn block_address(&self) -> impl Fn(SocketAddr) + use<> {
+        self.resources.block_address()
+    }
+
     /// The plugins that are loaded now. The list does not change.
     pub fn loaded(&self) -> Arc<LoadedPlugins> {
         Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))

@@ -18,6 +18,7 @@ use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::host_args::HostArgs;
 use crate::serve::http::HttpArgs;
+use crate::serve::ui::UiArgs;
 use crate::settings::CliSettings;
 use crate::terminal::note;
 use crate::watch::WatchArgs;
@@ -39,6 +40,9 @@ pub struct DevArgs {
 
     #[command(flatten)]
     pub http: HttpArgs,
+
+    #[command(flatten)]
+    pub ui: UiArgs,
 
     #[command(flatten)]
     pub host: HostArgs,
@@ -73,6 +77,7 @@ pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {
             ask_client: false,
             events: EventsArgs::default(),
             http: args.http,
+            ui: args.ui,
             watch: WatchArgs { watch: true },
             host,
         },

@@ -31,6 +31,7 @@ pub mod stats;
 pub mod test;
 pub mod tools;
 pub mod turns;
+pub mod ui;
 pub mod undo;
 
 use std::sync::Arc;

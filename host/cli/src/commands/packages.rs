@@ -32,6 +32,7 @@ pub use install::{
 };
 pub use lock_file::{LockArgs, SyncArgs, lock, sync};
 pub use publish::{PublishArgs, RevokeArgs, publish, revoke};
+pub use show::{describe_need, describe_signer};
 
 /// How long a running host may take to load new versions before the command goes on.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);

@@ -15,7 +15,9 @@ use crate::host_args::HostArgs;
 use crate::load::{LoadPurpose, prepare};
 use crate::serve::http::HttpArgs;
 use crate::serve::serve;
+use crate::serve::ui::{UiArgs, WebPage};
 use crate::settings::CliSettings;
+use crate::terminal::note;
 use crate::terminal::prompter::TerminalPrompter;
 use crate::watch::{LiveChanges, WatchArgs};
 
@@ -27,6 +29,7 @@ Examples:
   host run --plugins ./plugins --allow-path .
   host run --plugins ./plugins --allow-path src --allow-path out:rw --allow-tool write_file
   host run --plugins ./plugins --allow-path . --http 127.0.0.1:8080
+  host run --plugins ./plugins --allow-path .:rw --ui
 
 To run as an MCP server, put the same arguments into your client's settings:
   {\"command\": \"/opt/toolhost/host\",
@@ -47,6 +50,9 @@ pub struct RunArgs {
     pub http: HttpArgs,
 
     #[command(flatten)]
+    pub ui: UiArgs,
+
+    #[command(flatten)]
     pub watch: WatchArgs,
 
     #[command(flatten)]
@@ -58,7 +64,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
 }
 
 pub fn load_settings(args: &RunArgs) -> Result<CliSettings, CliError> {
-    if args.ask_client {
+    if args.ask_client || args.ui.answers() {
         CliSettings::load_interactive(&args.host)
     } else {
         CliSettings::load(&args.host)
@@ -94,12 +100,34 @@ pub fn start(
     } else {
         Arc::new(ClientPromptsDisabled)
     };
+    if args.ui.answers() {
+        // The page shows the questions of all calls, so one that waits must not block the others.
+        let limit = &mut settings.core.pools.interactive;
+        *limit = MAX_CLIENT_PROMPTS.max(*limit);
+    }
+    let page = WebPage::new();
+    let prompter = page.prompter(prompter);
     if address.is_some() {
         args.http.prepare(&mut settings);
     }
-    let starting = runtime.block_on(prepare(settings, prompter, LoadPurpose::Run, |kernel| {
-        following = events_file.map(|file| file.follow(kernel, view));
-    }))?;
+    let mut starting =
+        runtime.block_on(prepare(settings, prompter, LoadPurpose::Run, |kernel| {
+            following = events_file.map(|file| file.follow(kernel, view));
+        }))?;
+    starting.page = Some(Arc::clone(&page));
+    if let Some(address) = args.ui.address() {
+        let block_address = starting.block_address();
+        let opened = page.open(
+            starting.kernel(),
+            address,
+            args.ui.permission(),
+            block_address,
+        );
+        let link = runtime.block_on(opened)?;
+        note(&format!(
+            "page: {link} (opens once; `host ui` prints another link)"
+        ));
+    }
     let exit = if interactive {
         let (host, changes) = runtime.block_on(async {
             let host = Arc::new(starting.load(|_| {}).await?);
@@ -119,6 +147,7 @@ pub fn start(
         runtime.block_on(serve(starting, &args.http, &args.watch))?;
         Exit::Ok
     };
+    runtime.block_on(page.close());
     drop(following);
     Ok(exit)
 }

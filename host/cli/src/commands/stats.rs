@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolhost_contract::text;
 use toolhost_contract::units::{format_duration, parse_duration};
+use toolhost_kernel::records::{CallSummary, TextPool, Usage};
 use toolhost_store::{CallFilter, CallRow};
 
-use super::calls::tool_name;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
 use crate::records::{StoreArgs, now};
@@ -40,14 +40,6 @@ pub struct StatsArgs {
 /// Tool, plugin and version.
 type ToolVersion = (String, String, String);
 
-/// The number of calls that ran, how many of them failed, and their total duration.
-#[derive(Debug, Default)]
-struct Tally {
-    calls: u32,
-    failures: u32,
-    total: Duration,
-}
-
 pub fn stats(args: StatsArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let since = args
@@ -63,7 +55,7 @@ pub fn stats(args: StatsArgs) -> Result<Exit, CliError> {
         .or_exit(Exit::Store)?;
     let tallies = count(&rows);
     let shown = if args.json {
-        let tallies: Vec<Value> = tallies.iter().map(tally_to_json).collect();
+        let tallies: Vec<Value> = tallies.iter().map(usage_to_json).collect();
         json::pretty(&tallies).or_exit(Exit::Internal)?
     } else {
         table(
@@ -77,50 +69,46 @@ pub fn stats(args: StatsArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Counts the calls that ran. Calls denied before they ran do not characterize a tool.
-fn count(rows: &[CallRow]) -> BTreeMap<ToolVersion, Tally> {
-    let mut tallies: BTreeMap<ToolVersion, Tally> = BTreeMap::new();
-    for row in rows {
-        let field = |name: &str| {
-            let value = row.record.get(name).and_then(Value::as_str);
-            value.unwrap_or("?").to_owned()
-        };
-        let supplied = row.record.get("suppliedBy").is_some();
-        if row.record.get("startedAt").is_none() || !row.finished || supplied {
-            continue;
+/// The use of each version of a tool. Calls denied before they ran do not characterize a tool.
+fn count(rows: &[CallRow]) -> BTreeMap<ToolVersion, Usage> {
+    let mut texts = TextPool::default();
+    let mut calls: BTreeMap<ToolVersion, Vec<CallSummary>> = BTreeMap::new();
+    for call in rows
+        .iter()
+        .filter_map(|row| CallSummary::of(row, &mut texts))
+    {
+        if call.ran {
+            let texts = [&call.tool, &call.plugin, &call.version];
+            let [tool, plugin, version] = texts.map(|text| text.to_string());
+            calls.entry((tool, plugin, version)).or_default().push(call);
         }
-        let which = (tool_name(row), field("plugin"), field("toolVersion"));
-        let tally = tallies.entry(which).or_default();
-        tally.calls += 1;
-        let is_error = row.record.get("isError") == Some(&Value::Bool(true));
-        tally.failures += u32::from(is_error || row.state != "completed");
-        let millis = row.record.get("durationMs").and_then(Value::as_f64);
-        let took = Duration::try_from_secs_f64(millis.unwrap_or(0.0) / 1_000.0);
-        tally.total = tally.total.saturating_add(took.unwrap_or_default());
     }
-    tallies
+    let calls = calls.into_iter();
+    calls
+        .map(|(which, calls)| (which, Usage::of(&calls)))
+        .collect()
 }
 
-fn cells(((tool, plugin, version), tally): (&ToolVersion, &Tally)) -> Vec<String> {
+fn cells(((tool, plugin, version), usage): (&ToolVersion, &Usage)) -> Vec<String> {
     vec![
         text::escape_line(tool, 80),
         text::escape_line(version, 64),
         text::escape_line(plugin, 80),
-        tally.calls.to_string(),
-        tally.failures.to_string(),
-        format_duration(tally.total),
-        format_duration(tally.total / tally.calls.max(1)),
+        usage.calls.to_string(),
+        usage.failures.to_string(),
+        format_duration(usage.total),
+        format_duration(usage.total / usage.calls.max(1)),
     ]
 }
 
-fn tally_to_json(((tool, plugin, version), tally): (&ToolVersion, &Tally)) -> Value {
+fn usage_to_json(((tool, plugin, version), usage): (&ToolVersion, &Usage)) -> Value {
     json!({
         "tool": tool,
         "plugin": plugin,
         "version": version,
-        "calls": tally.calls,
-        "failures": tally.failures,
-        "total_ms": tally.total.as_secs_f64() * 1_000.0,
+        "calls": usage.calls,
+        "failures": usage.failures,
+        "total_ms": usage.total.as_secs_f64() * 1_000.0,
     })
 }
 

@@ -1,11 +1,13 @@
 //! Changes of a running host: its plugins, the servers of its configuration, and discovered tools.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use toolhost::{PluginChangeError, PluginChanges};
 use toolhost_contract::{CallId, UserId, text};
 use toolhost_mcp_client::plugin_name;
+use toolhost_ui::{Permission, UiServer};
 
 use super::servers::{ConfiguredServer, ServerStorage};
 use super::{RunningHost, describe_broken, servers};
@@ -18,6 +20,8 @@ impl RunningHost {
     /// Executes a request of the control socket, and reports it on standard error too.
     pub async fn control(&self, request: ControlRequest) -> ControlAnswer {
         let answer = match request {
+            // Not reported: the link is for the user who asked.
+            ControlRequest::OpenPage { address } => return self.open_page(address).await,
             ControlRequest::AddPlugin { path } => to_answer(self.loaded.add_plugin(&path).await),
             ControlRequest::RemovePlugin { name } => {
                 to_answer(self.loaded.remove_plugin(&name).await)
@@ -31,6 +35,22 @@ impl RunningHost {
         };
         report(&answer);
         answer
+    }
+
+    async fn open_page(&self, address: Option<SocketAddr>) -> ControlAnswer {
+        let Some(page) = &self.page else {
+            return ControlAnswer::failed("this host serves no page; `host run` and `host dev` do");
+        };
+        let address = address.unwrap_or(UiServer::DEFAULT_ADDRESS);
+        let block_address = self.loaded.block_address();
+        let opened = page.open(&self.kernel, address, Permission::ReadWrite, block_address);
+        match opened.await {
+            Ok(link) => ControlAnswer {
+                changes: vec![link],
+                errors: Vec::new(),
+            },
+            Err(CliError { error, .. }) => ControlAnswer::failed(&format!("{error:#}")),
+        }
     }
 
     /// Only the local user reaches the control socket.

@@ -81,7 +81,7 @@ pub struct HttpArgs {
 }
 
 /// Parses an address and port. Host names other than localhost are rejected, because their address can change.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = text
         .strip_prefix("localhost:")
         .or_else(|| text.strip_prefix(':'));

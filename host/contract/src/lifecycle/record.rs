@@ -42,6 +42,7 @@ pub struct CallRecord {
     pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     pub duration: Option<Duration>,
+    pub usage: CallUsage,
     /// The rule or user that authorized the call.
     pub allowed_by: Option<String>,
     pub trail: Vec<TrailEntry>,
@@ -76,6 +77,8 @@ impl CallOrigin {
 pub struct ApprovalRecord {
     pub required: bool,
     pub reason: Option<String>,
+    /// The rule that requires the approval.
+    pub rule: Option<String>,
     /// `allow` or `deny`.
     pub decision: Option<&'static str>,
     pub decided_by: Option<String>,
@@ -86,14 +89,24 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
-    fn requested(reason: String, meta: Option<Value>) -> Self {
+    fn requested(reason: String, rule: Option<String>, meta: Option<Value>) -> Self {
         Self {
             required: true,
             reason: Some(reason),
+            rule,
             meta,
             ..Self::default()
         }
     }
+}
+
+/// What a tool used of its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CallUsage {
+    /// Bytes of memory of its sandbox. `None` if the backend does not measure it.
+    pub memory: Option<u64>,
+    /// Approximate size of its result in bytes. `None` without a result.
+    pub output: Option<u64>,
 }
 
 /// Why a call did not complete.
@@ -155,6 +168,7 @@ impl CallRecord {
             started_at: None,
             completed_at: None,
             duration: None,
+            usage: CallUsage::default(),
             allowed_by: None,
             trail: vec![TrailEntry {
                 state: CallState::Pending,
@@ -202,6 +216,13 @@ impl CallRecord {
         Ok(to)
     }
 
+    /// Sets what the tool used, which is known before the call ends. A terminal record does not change.
+    pub fn set_usage(&mut self, usage: CallUsage) {
+        if !self.state.is_terminal() {
+            self.usage = usage;
+        }
+    }
+
     /// Updates the fields for a transition and returns the note for the trail.
     fn update(&mut self, step: Transition, at: Timestamp) -> Option<String> {
         match step {
@@ -221,8 +242,8 @@ impl CallRecord {
                 self.input_modified = true;
                 Some(format!("input changed by {by}"))
             }
-            Transition::ApprovalRequested { reason, meta, .. } => {
-                self.approval = ApprovalRecord::requested(reason.clone(), meta);
+            Transition::ApprovalRequested { reason, rule, meta } => {
+                self.approval = ApprovalRecord::requested(reason.clone(), rule, meta);
                 Some(reason)
             }
             Transition::Approved { by, scope, note } => Some(self.approve(by, scope, at, note)),

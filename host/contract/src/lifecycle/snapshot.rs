@@ -146,11 +146,13 @@ pub fn record_json(record: &CallRecord) -> Map<String, Value> {
                 .map(|duration| duration.as_secs_f64() * 1000.0)
         ),
     );
+    put("memoryBytes", json!(record.usage.memory));
+    put("outputBytes", json!(record.usage.output));
     shown
 }
 
 fn approval_json(approval: &ApprovalRecord) -> Value {
-    json!({
+    let mut shown = json!({
         "required": approval.required,
         "reason": approval.reason.as_deref().map(masked_text_head),
         "decision": approval.decision,
@@ -159,7 +161,11 @@ fn approval_json(approval: &ApprovalRecord) -> Value {
         "scope": approval.scope,
         "note": approval.note.as_deref().map(masked_text_head),
         "meta": approval.meta.as_ref().map(super::mask_value),
-    })
+    });
+    if let Some(rule) = &approval.rule {
+        shown["rule"] = json!(rule);
+    }
+    shown
 }
 
 fn trail_json(record: &CallRecord) -> Value {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::decide::LayerEvaluation;
 use super::evaluation::Reason;
+use super::offer::suggest_forms;
 use super::{Decision, HookDecisions, Tier, Verdict};
 
 /// The steps of a decision. Built from the evaluation that decides, so it cannot differ from the decision.
@@ -15,6 +16,7 @@ pub struct Explanation {
     decision: Decision,
     reason: String,
     remedy: Option<String>,
+    rule_forms: Vec<String>,
     value: Value,
 }
 
@@ -26,6 +28,21 @@ impl Explanation {
     /// The explanation as JSON.
     pub fn to_value(&self) -> &Value {
         &self.value
+    }
+
+    /// What decided.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// How the call could be allowed, if it is not.
+    pub fn remedy(&self) -> Option<&str> {
+        self.remedy.as_deref()
+    }
+
+    /// The narrowest forms of a rule that covers what was not allowed, or the whole call if it is allowed.
+    pub fn rule_forms(&self) -> &[String] {
+        &self.rule_forms
     }
 
     pub(super) fn of(
@@ -46,6 +63,13 @@ impl Explanation {
             let request = &layer.analysis.request;
             format!("{}/{}", request.plugin, request.name)
         });
+        let rule_forms = layers.first().map_or_else(Vec::new, |layer| {
+            let traces = layer.traces.iter().zip(&layer.analysis.accesses);
+            let is_allowed = decision == Decision::Allow;
+            let covered =
+                traces.filter(|(trace, _)| is_allowed || trace.outcome() != Decision::Allow);
+            suggest_forms(&layer.analysis, covered.map(|(_, part)| part))
+        });
         let value = json!({
             "tool": tool,
             "decision": decision.as_str(),
@@ -62,6 +86,7 @@ impl Explanation {
             decision,
             reason,
             remedy,
+            rule_forms,
             value,
         }
     }

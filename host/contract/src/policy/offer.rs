@@ -22,12 +22,16 @@ pub struct Offer {
 /// Maximum number of rule forms in a suggestion; beyond it the tool's name is suggested.
 const MAX_SUGGESTED_FORMS: usize = 4;
 
-/// Suggests the smallest configuration change that allows these accesses.
-pub(super) fn suggest_rule<'a>(
+/// The narrowest forms of an allow rule that covers these accesses.
+pub(super) fn suggest_forms<'a>(
     analysis: &CallAnalysis,
     parts: impl IntoIterator<Item = &'a AccessRequest>,
-) -> String {
+) -> Vec<String> {
     let request = &analysis.request;
+    if analysis.modifiers.has_any() {
+        // A rule for commands would not cover it.
+        return vec![format!("{}/{}", request.plugin, request.tool.name)];
+    }
     // A family name does not allow a tool whose commands the host does not run.
     let name = if ToolFamily::is_family_name(request.name.as_str()) && !analysis.host_runs_command {
         format!("{}/{}", request.plugin, request.tool.name)
@@ -47,9 +51,16 @@ pub(super) fn suggest_rule<'a>(
     if forms.is_empty() || forms.len() > MAX_SUGGESTED_FORMS || forms.contains(&name) {
         forms = vec![name];
     }
+    forms
+}
+
+/// Suggests the smallest configuration change that allows these accesses.
+pub(super) fn suggest_rule<'a>(
+    analysis: &CallAnalysis,
+    parts: impl IntoIterator<Item = &'a AccessRequest>,
+) -> String {
+    let forms = suggest_forms(analysis, parts);
     let without = if analysis.modifiers.has_any() {
-        // A rule for commands would not cover it.
-        forms = vec![format!("{}/{}", request.plugin, request.tool.name)];
         format!(
             "{}, or to allow it with any variables ",
             analysis.modifiers.remedy()

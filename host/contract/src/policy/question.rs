@@ -277,6 +277,30 @@ impl Question {
         self.user == caller.user && self.session == caller.session
     }
 
+    /// Returns whether a user can answer both questions at once. Calls that destroy data, run a command or are risky are
+    /// reviewed one by one, and so are calls with another reason. The callers have to be the same too.
+    pub fn is_similar(&self, other: &Self) -> bool {
+        self.effect <= Effect::Writes
+            && self.kind != PromptKind::Exec
+            && self.is_low_risk()
+            && self.plugin == other.plugin
+            && self.tool == other.tool
+            && self.effect == other.effect
+            && self.kind == other.kind
+            && self.reason == other.reason
+            && self.rule == other.rule
+            && self.meta == other.meta
+    }
+
+    /// Whether no hook has rated the call as risky.
+    fn is_low_risk(&self) -> bool {
+        match self.meta.as_ref().and_then(|meta| meta.get("risk")) {
+            None | Some(Value::Null) => true,
+            Some(Value::String(risk)) => matches!(risk.as_str(), "none" | "low" | "medium"),
+            Some(_) => false,
+        }
+    }
+
     /// Total size in bytes of the variables that the prompt shows.
     pub fn variable_bytes(&self) -> usize {
         let variables = self.variables.iter();

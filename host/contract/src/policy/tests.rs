@@ -320,6 +320,7 @@ fn modified(path: &str) -> FileChange {
         executable: false,
         diff: None,
         no_diff_reason: None,
+        binary: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
-use toolhost_contract::lifecycle::CallInput;
+use toolhost_contract::lifecycle::{CallInput, CallUsage};
 use toolhost_contract::policy::{HookDecisions, RunningJob};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
@@ -141,6 +141,11 @@ impl RunningCall<'_> {
             outcome.remove_hidden_text();
         }
         let supplied_by = self.report.supplied_by.take();
+        self.journal.record_usage(CallUsage {
+            memory: self.sink.memory(),
+            output: (result.as_ref().ok())
+                .map(|outcome| crate::hooks::outcome_size(outcome) as u64),
+        });
         self.journal
             .end(&result, supplied_by, self.report.duration)
             .await;

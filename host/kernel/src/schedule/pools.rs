@@ -161,6 +161,13 @@ impl Pools {
         permit
     }
 
+    /// Returns the number of admitted calls and of waiting ones.
+    pub fn counts(&self) -> (usize, usize) {
+        let door = self.state();
+        let waiting = door.waiters.len();
+        (door.admission.queued().saturating_sub(waiting), waiting)
+    }
+
     /// The permit exists from the start, so that a caller that stops waiting returns what it was just given.
     fn enqueue(&self, needs: AdmissionRequest) -> (Permit<'_>, Option<oneshot::Receiver<()>>) {
         let user = needs.session.user.clone();

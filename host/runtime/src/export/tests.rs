@@ -1,9 +1,11 @@
 //! When an instance is created before its call, and when it is not.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use toolhost_contract::{CallError, ErrorClass, Limits};
+use toolhost_contract::{CallError, CallEvent, ErrorClass, Limits, Sink};
 use wasmtime::ResourceLimiter as _;
 
 use super::{Export, MAX_READY};
@@ -126,6 +128,45 @@ async fn memory_of_a_ready_instance_counts_for_its_call() {
         });
         assert_eq!(grown.await.unwrap(), (true, true));
         tools.settle().await;
+    }
+}
+
+/// Keeps the memory of the last call.
+#[derive(Default)]
+struct MemorySink(AtomicU64);
+
+impl Sink for MemorySink {
+    fn event(&self, _: CallEvent) {}
+
+    fn record_memory(&self, bytes: u64) {
+        self.0.store(bytes, Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn the_memory_of_a_call_is_reported_also_if_the_call_fails() {
+    let limits = Limits::default();
+    for (result, is_ok) in [(SUCCEED, true), ("(unreachable)", false)] {
+        let tools = tools(&runtime(), &component(result, "(memory 3)")).await;
+        // Created in its call, and before it if the first one succeeded.
+        for _ in 0..2 {
+            let sink = Arc::new(MemorySink::default());
+            let environment = CallEnvironment {
+                sink: Arc::<MemorySink>::clone(&sink),
+                ..CallEnvironment::without_grants(&limits, TIMEOUT)
+            };
+            let ran = tools.run(environment, async |store, _| {
+                store.data_mut().limiter.memory_growing(0, 1 << 16, None)?;
+                if is_ok {
+                    Ok(())
+                } else {
+                    Err(wasmtime::Error::msg("failed"))
+                }
+            });
+            assert_eq!(ran.await.is_ok(), is_ok);
+            assert_eq!(sink.0.load(Relaxed), 5 << 16);
+            tools.settle().await;
+        }
     }
 }
 

@@ -156,7 +156,7 @@ fn foreign_files_are_left_unchanged() {
                     .execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT + 1))
                     .unwrap();
             },
-            "was written by a newer version (format 5, supported 4)",
+            "was written by a newer version (format 6, supported 5)",
         ),
         (
             "damaged",

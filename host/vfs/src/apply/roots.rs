@@ -86,6 +86,11 @@ impl Roots {
             .map(Self)
     }
 
+    /// Opens a file for reading, without following symbolic links.
+    pub fn open_file(&self, at: &Location) -> Result<File, ApplyError> {
+        self.entry(at)?.open_file()
+    }
+
     pub(super) fn root(&self, at: &Location) -> Result<BorrowedFd<'_>, ApplyError> {
         match self.0.get(&at.root) {
             Some(dir) => Ok(dir.as_fd()),

@@ -109,7 +109,7 @@ fn describe_tool(tool: &Descriptor) -> String {
 }
 
 /// A need in plain words.
-fn describe_need(need: &CapabilityRequest) -> String {
+pub fn describe_need(need: &CapabilityRequest) -> String {
     let names: Vec<_> = need
         .names
         .iter()

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
 use tokio::sync::oneshot;
-use toolhost_contract::policy::PromptKind;
-use toolhost_contract::{Answer, Call, CallId, Effect, Question, text};
+use toolhost_contract::{Answer, Call, CallId, Question, text};
 
 /// Maximum number of calls that can be allowed together, so that the list stays reviewable.
 const MAX_GROUP: usize = 20;
@@ -184,30 +182,9 @@ impl PendingPrompt {
     }
 }
 
-/// Whether two calls can be allowed together. Calls that destroy data, run a command or are risky are reviewed one by
-/// one, and so are calls of another caller or with another reason.
+/// Whether two calls can be allowed together.
 fn is_similar(a: &PendingPrompt, b: &PendingPrompt) -> bool {
-    let (one, other) = (&a.question, &b.question);
-    one.effect <= Effect::Writes
-        && one.kind != PromptKind::Exec
-        && is_low_risk(one.meta.as_ref())
-        && one.plugin == other.plugin
-        && one.tool == other.tool
-        && one.effect == other.effect
-        && one.kind == other.kind
-        && one.reason == other.reason
-        && one.rule == other.rule
-        && one.meta == other.meta
-        && a.call.caller == b.call.caller
-}
-
-/// Whether no hook has rated the call as risky.
-fn is_low_risk(meta: Option<&Value>) -> bool {
-    match meta.and_then(|meta| meta.get("risk")) {
-        None | Some(Value::Null) => true,
-        Some(Value::String(risk)) => matches!(risk.as_str(), "none" | "low" | "medium"),
-        Some(_) => false,
-    }
+    a.question.is_similar(&b.question) && a.call.caller == b.call.caller
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
             new: "proposed".to_owned(),
         }),
         no_diff_reason: None,
+        binary: None,
     };
     let changes = vec![
         change("gone", ChangeKind::Deleted),

@@ -126,6 +126,7 @@ fn an_explanation_shows_every_layer() {
             workspace: rule workspace:1 allow `Edit(src/**)` (priority 100, policy) decides for its tier
         remedy: remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal
     "#]].assert_eq(&explanation.to_string());
+    assert_eq!(explanation.rule_forms(), ["write_file(src/a.rs)"]);
     expect![[r#"
         {
           "tool": "files/write_file",

@@ -149,6 +149,7 @@ pub fn change(new: &str) -> ChangeSet {
         modes: None,
         executable: false,
         no_diff_reason: None,
+        binary: None,
     };
     ChangeSet {
         changes: vec![change],

@@ -121,6 +121,7 @@ fn changes(paths: &[String], text: &str) -> ChangeSet {
         executable: false,
         diff: Some(diff(path, "o\n", text)),
         no_diff_reason: None,
+        binary: None,
     };
     ChangeSet {
         changes: paths.iter().map(change).collect(),
@@ -207,6 +208,9 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
     let seconds = input["sleep"].as_u64().unwrap_or(0);
     if seconds > 0 {
         sleep(Duration::from_secs(seconds)).await;
+    }
+    if let Some(bytes) = input["memory"].as_u64() {
+        sink.record_memory(bytes);
     }
     match input["do"].as_str().unwrap_or("well") {
         "fail" => Ok(Outcome {

@@ -240,7 +240,28 @@ async fn r_144_the_record_on_disk_has_no_raw_input() {
         .map(String::as_str)
         .collect();
     members.sort_unstable();
-    expect!["agentId approval attempts completedAt createdAt durationMs effect id inputPreview isError mode name origin plugin policyRuleId sessionId startedAt state taskId toolHash toolVersion updatedAt"].assert_eq(&members.join(" "));
+    expect!["agentId approval attempts completedAt createdAt durationMs effect id inputPreview isError mode name origin outputBytes plugin policyRuleId sessionId startedAt state taskId toolHash toolVersion updatedAt"].assert_eq(&members.join(" "));
     let everything = format!("{record}{:?}", world.store().events(None, 0, 100).unwrap());
     assert!(!everything.contains("hush"));
+}
+
+#[tokio::test]
+async fn a_record_states_what_the_call_used_and_the_rule_that_asked() {
+    let world = TestWorldBuilder::answers([Answer::once()])
+        .rules("ask write")
+        .build();
+    for (id, input) in [
+        ("c", json!({"memory": 3 << 16})),
+        ("d", json!({"memory": 7, "do": "trap"})),
+    ] {
+        world.call(id, "write", input).await;
+    }
+    world.kernel.flush().await.unwrap();
+    let record = |id| world.store().call(id).unwrap().unwrap().record;
+    let ended = record("c");
+    assert_eq!(ended["memoryBytes"], 3 << 16);
+    assert!(ended["outputBytes"].as_u64().unwrap() > 0);
+    assert_eq!(ended["approval"]["rule"], "user:1");
+    // Denied, because the user gave one answer.
+    assert_eq!(record("d").get("memoryBytes"), None);
 }

@@ -139,7 +139,7 @@ impl AdmissionState {
         admitted
     }
 
-    #[cfg(test)]
+    /// Returns the number of calls that run or wait.
     pub(super) fn queued(&self) -> usize {
         self.line.len()
     }

@@ -1,0 +1,265 @@
+//! Diffs as in a code review: unified or side by side, with changed words marked.
+
+use std::ops::Range;
+
+use maud::{Markup, html};
+use toolhost_contract::text;
+
+/// Maximum length of a shown line, in characters.
+const MAX_LINE: usize = 2_000;
+/// Maximum number of line pairs of one diff whose changed words are marked.
+const MAX_PAIRS: usize = 400;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DiffLayout {
+    #[default]
+    Unified,
+    SideBySide,
+}
+
+/// A line of a diff without its sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line<'a> {
+    number: usize,
+    text: &'a str,
+    /// The parts that differ from the line of the other side.
+    words: Vec<Range<usize>>,
+}
+
+/// A part of a hunk: unchanged lines, or removed lines and the added ones that replace them.
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Header(&'a str),
+    /// A line in the old and in the new text.
+    Context(usize, usize, &'a str),
+    Change(Vec<Line<'a>>, Vec<Line<'a>>),
+    /// A note about the line before, such as a missing newline at its end.
+    Note(&'a str),
+}
+
+/// Shows the body of a unified diff. Takes the shown rows from `rows`; returns the number of rows that are not shown.
+pub fn show(body: &str, layout: DiffLayout, rows: &mut usize, label: &str) -> (Markup, usize) {
+    let total = body.lines().count();
+    let shown: Vec<&str> = body.lines().take(*rows).collect();
+    *rows -= shown.len();
+    let hidden = total - shown.len();
+    let parts = parse(&shown);
+    let table = match layout {
+        DiffLayout::Unified => unified(&parts),
+        DiffLayout::SideBySide => side_by_side(&parts),
+    };
+    let markup = html! {
+        div class="diff-scroll" tabindex="0" role="region" aria-label=(format!("Diff of {}", text::escape_line(label, 200))) {
+            (table)
+        }
+    };
+    (markup, hidden)
+}
+
+fn parse<'a>(lines: &[&'a str]) -> Vec<Part<'a>> {
+    let mut parts: Vec<Part> = Vec::new();
+    let (mut old, mut new) = (1, 1);
+    for line in lines {
+        let sign = line.as_bytes().first();
+        match sign {
+            Some(b'@') => {
+                (old, new) = hunk_start(line).unwrap_or((old, new));
+                parts.push(Part::Header(line));
+            }
+            Some(b'-') => {
+                let removed = Line {
+                    number: old,
+                    text: &line[1..],
+                    words: Vec::new(),
+                };
+                old += 1;
+                match parts.last_mut() {
+                    Some(Part::Change(before, after)) if after.is_empty() => before.push(removed),
+                    _ => parts.push(Part::Change(vec![removed], Vec::new())),
+                }
+            }
+            Some(b'+') => {
+                let added = Line {
+                    number: new,
+                    text: &line[1..],
+                    words: Vec::new(),
+                };
+                new += 1;
+                match parts.last_mut() {
+                    Some(Part::Change(_, after)) => after.push(added),
+                    _ => parts.push(Part::Change(Vec::new(), vec![added])),
+                }
+            }
+            Some(b'\\') => parts.push(Part::Note(line)),
+            _ => {
+                parts.push(Part::Context(old, new, line.get(1..).unwrap_or_default()));
+                old += 1;
+                new += 1;
+            }
+        }
+    }
+    mark_words(&mut parts);
+    parts
+}
+
+/// Reads the first lines of `@@ -3,7 +3,8 @@`.
+fn hunk_start(header: &str) -> Option<(usize, usize)> {
+    let mut words = header.split(' ').skip(1);
+    let mut number = |sign: char| {
+        let range = words.next()?.strip_prefix(sign)?;
+        range.split(',').next()?.parse().ok()
+    };
+    Some((number('-')?, number('+')?))
+}
+
+fn mark_words(parts: &mut [Part]) {
+    let mut left = MAX_PAIRS;
+    for part in parts {
+        let Part::Change(before, after) = part else {
+            continue;
+        };
+        for (old, new) in before.iter_mut().zip(after.iter_mut()).take(left) {
+            left -= 1;
+            if let Some((removed, added)) = text::changed_words(old.text, new.text) {
+                (old.words, new.words) = (removed, added);
+            }
+        }
+    }
+}
+
+fn unified(parts: &[Part]) -> Markup {
+    html! {
+        table class="diff unified" {
+            tbody {
+                @for part in parts {
+                    @match part {
+                        Part::Header(header) => tr class="hunk" { td colspan="4" { (text::escape_line(header, 200)) } },
+                        Part::Note(note) => tr class="note" { td {} td {} td {} td { (text::escape_line(note, 200)) } },
+                        Part::Context(old, new, line) => tr {
+                            td class="number" { (old) } td class="number" { (new) } td class="sign" {} td class="line" { (content(line, &[])) }
+                        },
+                        Part::Change(before, after) => {
+                            @for line in before {
+                                tr class="removed" {
+                                    td class="number" { (line.number) } td class="number" {} td class="sign" { "−" }
+                                    td class="line" { (content(line.text, &line.words)) }
+                                }
+                            }
+                            @for line in after {
+                                tr class="added" {
+                                    td class="number" {} td class="number" { (line.number) } td class="sign" { "+" }
+                                    td class="line" { (content(line.text, &line.words)) }
+                                }
+                            }
+                        },
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn side_by_side(parts: &[Part]) -> Markup {
+    let side = |line: Option<&Line>, class: &'static str, sign: &'static str| {
+        html! {
+            @match line {
+                Some(line) => {
+                    td class={ "number " (class) } { (line.number) }
+                    td class={ "sign " (class) } { (sign) }
+                    td class={ "line " (class) } { (content(line.text, &line.words)) }
+                },
+                None => { td class="number empty" {} td class="sign empty" {} td class="line empty" {} },
+            }
+        }
+    };
+    html! {
+        table class="diff split" {
+            colgroup { col class="number"; col class="sign"; col class="half"; col class="number"; col class="sign"; col class="half"; }
+            tbody {
+                @for part in parts {
+                    @match part {
+                        Part::Header(header) => tr class="hunk" { td colspan="6" { (text::escape_line(header, 200)) } },
+                        Part::Note(note) => tr class="note" { td colspan="6" { (text::escape_line(note, 200)) } },
+                        Part::Context(old, new, line) => tr {
+                            td class="number" { (old) } td class="sign" {} td class="line" { (content(line, &[])) }
+                            td class="number" { (new) } td class="sign" {} td class="line" { (content(line, &[])) }
+                        },
+                        Part::Change(before, after) => {
+                            @for at in 0..before.len().max(after.len()) {
+                                tr { (side(before.get(at), "removed", "−")) (side(after.get(at), "added", "+")) }
+                            }
+                        },
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A line with its changed words marked. Escaped after it was split, so that an escape is never cut.
+fn content(line: &str, words: &[Range<usize>]) -> Markup {
+    let shown = text::head(line, MAX_LINE * 4);
+    let escape = |part: &str| text::escape_lines(part, MAX_LINE);
+    let mut at = 0;
+    let mut pieces = Vec::new();
+    for range in words.iter().filter(|range| range.end <= shown.len()) {
+        pieces.push((false, &shown[at..range.start]));
+        pieces.push((true, &shown[range.clone()]));
+        at = range.end;
+    }
+    pieces.push((false, &shown[at..]));
+    html! {
+        bdi {
+            @for (is_marked, piece) in &pieces {
+                @if *is_marked { mark { (escape(piece)) } } @else { (escape(piece)) }
+            }
+            @if shown.len() < line.len() { "… (+" (line.len() - shown.len()) " bytes)" }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str =
+        "@@ -1,3 +1,3 @@\n one\n-let a = 1;\n+let b = 1;\n three\n\\ No newline at end of file\n";
+
+    #[test]
+    fn removed_and_added_lines_are_paired_with_their_numbers() {
+        let lines: Vec<&str> = BODY.lines().collect();
+        let parts = parse(&lines);
+        assert_eq!(parts[1], Part::Context(1, 1, "one"));
+        let word = |number, text, words| Line {
+            number,
+            text,
+            words,
+        };
+        assert_eq!(
+            parts[2],
+            Part::Change(
+                vec![word(2, "let a = 1;", vec![4..5])],
+                vec![word(2, "let b = 1;", vec![4..5])],
+            )
+        );
+        assert_eq!(parts[3], Part::Context(3, 3, "three"));
+        assert_eq!(parts[4], Part::Note("\\ No newline at end of file"));
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_counted_and_text_is_escaped() {
+        let mut rows = 3;
+        let body = "@@ -1 +1,3 @@\n-<script>\u{202e}\n+\tb\n+c\n+d\n";
+        let (markup, hidden) = show(body, DiffLayout::Unified, &mut rows, "<x>");
+        assert_eq!((rows, hidden), (0, 2));
+        let markup = markup.into_string();
+        assert!(markup.contains("&lt;script&gt;\\u{202e}"), "{markup}");
+        assert!(
+            markup.contains("aria-label=\"Diff of &lt;x&gt;\""),
+            "{markup}"
+        );
+        assert!(markup.contains("<bdi>\tb</bdi>"), "{markup}");
+        let (split, _) = show(body, DiffLayout::SideBySide, &mut 10, "x");
+        assert!(split.into_string().contains("class=\"line empty\""));
+    }
+}

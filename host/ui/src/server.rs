@@ -1,0 +1,214 @@
+//! The server: address, connections, routes and the headers of every response.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use toolhost_store::StoreError;
+
+use crate::access::{Access, AccessError};
+use crate::error_page::ErrorPage;
+use crate::history::HistorySources;
+use crate::state::{AppState, Permission, UiOptions};
+use crate::{answers, assets, events, pages};
+
+/// Maximum number of connections, and of those that are event streams.
+const MAX_CONNECTIONS: usize = 256;
+const MAX_STREAMS: usize = 32;
+/// Time for the head of a request, also between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_HEAD: usize = 32 << 10;
+const MAX_BODY: usize = 64 << 10;
+/// Maximum size of an answer: edited files, percent-encoded.
+pub const MAX_ANSWER_BODY: usize = 16 << 20;
+/// Time for open requests when the server stops.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// No inline code, nothing from other servers, and no other page may show this one.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    // With `no-referrer`, browsers would not state the origin of a form either.
+    (header::REFERRER_POLICY, "same-origin"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum UiServerError {
+    #[error(
+        "{0} is reachable from other machines; the page is served on loopback addresses only, such as 127.0.0.1:7070"
+    )]
+    NotLoopback(SocketAddr),
+    #[error("cannot serve the page on {address}: {source}")]
+    Bind {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot read the records for the page: {0}")]
+    Records(#[from] StoreError),
+    #[error("cannot generate a random token: {0}")]
+    Random(getrandom::Error),
+}
+
+/// A server that is bound to its address.
+pub struct UiServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: Arc<AppState>,
+}
+
+impl UiServer {
+    /// The address without a choice of the operator: a free port.
+    pub const DEFAULT_ADDRESS: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+    /// Binds the address. From now on, questions wait for the page, unless it is read-only.
+    pub async fn bind(address: SocketAddr, options: UiOptions) -> Result<Self, UiServerError> {
+        if !address.ip().is_loopback() {
+            return Err(UiServerError::NotLoopback(address));
+        }
+        let failed = |source| UiServerError::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        if options.kernel.is_some() && options.permission == Permission::ReadWrite {
+            options.inbox.set_served();
+        }
+        let history = Arc::new(HistorySources::open(options.store.as_ref())?);
+        history.follow(options.kernel.as_ref());
+        let access = Access::new(address).map_err(UiServerError::Random)?;
+        let state = AppState::new(options, access, history, MAX_STREAMS);
+        Ok(Self {
+            listener,
+            address,
+            state: Arc::new(state),
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns a function that creates links, each of which can be opened once.
+    pub fn links(&self) -> impl Fn() -> Result<String, UiServerError> + Send + Sync + use<> {
+        let state = Arc::clone(&self.state);
+        move || state.access.new_link().map_err(UiServerError::Random)
+    }
+
+    /// Serves until `stop` resolves.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let router = router(Arc::clone(&self.state));
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = async {
+                // Cannot fail, because the semaphore is never closed.
+                let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
+                Some((slot, self.listener.accept().await))
+            };
+            tokio::select! {
+                () = &mut stop => break,
+                Some((slot, accepted)) = accepted => match accepted {
+                    Ok((stream, _)) => {
+                        let one = serve_connection(stream, router.clone(), self.state.stop.clone());
+                        tokio::spawn(async move {
+                            let _slot = slot;
+                            one.await;
+                        });
+                    }
+                    // For example, too many open files.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                },
+            }
+        }
+        self.state.stop.cancel();
+        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
+        // Connections that remain open end with the process.
+        let _ = tokio::time::timeout(GRACE, slots.acquire_many(all)).await;
+    }
+}
+
+async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+    // Responses are several small writes.
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = pin!(connection);
+    // A browser that went away is no error.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// The routes of all pages, behind the checks that every request has to pass.
+pub fn router(state: Arc<AppState>) -> Router {
+    Router::new()
+        .merge(pages::routes())
+        .route("/events", get(events::serve))
+        .route("/assets/{name}", get(assets::serve))
+        .fallback(|| async { ErrorPage::not_found() })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .merge(
+            Router::new()
+                .route("/questions/{number}/answer", post(answers::answer))
+                .layer(DefaultBodyLimit::max(MAX_ANSWER_BODY)),
+        )
+        .layer(from_fn_with_state(Arc::clone(&state), guard))
+        .with_state(state)
+}
+
+async fn guard(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    let checked = state.access.check(request.method(), request.headers());
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(error) => rejection(error).into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn rejection(error: AccessError) -> ErrorPage {
+    match error {
+        AccessError::Host => ErrorPage::new(StatusCode::FORBIDDEN, "Unknown host name")
+            .because("The host was restarted, or this name does not belong to it. Open the link that it printed."),
+        AccessError::Origin => ErrorPage::new(StatusCode::FORBIDDEN, "The request came from another site")
+            .because("Nothing was changed."),
+    }
+}

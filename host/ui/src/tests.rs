@@ -1,0 +1,7 @@
+//! Tests of the pages as a browser sees them, with a real kernel.
+
+mod access;
+mod answers;
+mod history;
+mod limits;
+mod world;

@@ -1,0 +1,124 @@
+//! Hostile text, large questions, and many of them.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::json;
+use toolhost_contract::{Call, CallId, Principal};
+
+use super::world::World;
+
+const HOSTILE: &str = "\"><script>alert(1)</script>\u{202e}\u{200b}\u{1b}[2J";
+
+#[tokio::test]
+async fn hostile_text_is_escaped_and_isolated() {
+    let world = World::new();
+    let input = json!({"path": format!("/work/{HOSTILE}"), "content": HOSTILE});
+    let _call = world.ask(HOSTILE, "write", input).await;
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    for part in ["<script>alert", "\u{202e}", "\u{200b}", "\u{1b}"] {
+        assert!(!page.body.contains(part), "{part:?} in {}", page.body);
+    }
+    page.assert_contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{202e}\\u{200b}\\u{1b}[2J");
+    let text = browser.get("/questions/1/text").await;
+    assert_eq!(text.headers["content-type"], "text/plain; charset=utf-8");
+    assert!(!text.body.contains('\u{202e}') && text.body.contains("\\u{202e}"));
+}
+
+#[tokio::test]
+async fn a_long_diff_is_truncated_with_a_link_to_the_whole() {
+    let world = World::new();
+    let lines: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let _call = world
+        .ask(
+            "c-1",
+            "write",
+            json!({"path": "/work/long", "content": lines}),
+        )
+        .await;
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    page.assert_contains("18001 more lines");
+    page.assert_contains("href=\"/questions/1/text\"");
+    assert!(!page.body.contains("line 19999"));
+    assert!(page.body.len() < 600_000, "{}", page.body.len());
+    browser
+        .get("/questions/1/text")
+        .await
+        .assert_contains("line 19999");
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_questions_are_paged() {
+    let world = World::new();
+    let call = world.ask("c-1", "remove", json!({"path": "/work/a"})).await;
+    let question = world.kernel.pending()[0].question.clone();
+    let inbox = world.state.inbox();
+    let guards: Vec<_> = (0..100_000)
+        .map(|n| {
+            let call = Call {
+                id: CallId(format!("many-{n}")),
+                tool: question.tool.clone(),
+                input: json!({"path": "/work/a"}),
+                caller: Principal::default(),
+            };
+            inbox.open(&question, &call)
+        })
+        .collect();
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    assert!(page.body.len() < 150_000, "{}", page.body.len());
+    page.assert_contains("100001 questions wait");
+    page.assert_contains("Page 1 of 2001");
+    assert_eq!(page.body.matches("class=\"row\"").count(), 50);
+    let last = browser.get("/?page=2000").await;
+    assert_eq!(last.body.matches("class=\"row\"").count(), 1);
+    browser
+        .get("/?page=99999999999")
+        .await
+        .assert_contains("Inbox");
+    drop(guards);
+    browser.get("/").await.assert_contains("1 question waits");
+    call.abort();
+}
+
+#[tokio::test]
+async fn bodies_and_streams_are_bounded() {
+    let world = World::new();
+    let browser = world.browser().await;
+    let long = "x".repeat(70_000);
+    let page = browser.post("/questions/similar", &[("note", &long)]).await;
+    assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
+    page.assert_contains("The form is too large");
+    let huge = "x".repeat(17 << 20);
+    let page = browser
+        .post("/questions/1/answer", &[("note", &huge)])
+        .await;
+    assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
+
+    let _slots = [
+        Arc::clone(&world.state.streams)
+            .try_acquire_owned()
+            .unwrap(),
+        Arc::clone(&world.state.streams)
+            .try_acquire_owned()
+            .unwrap(),
+    ];
+    let page = browser.get("/events").await;
+    assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn the_first_load_is_small() {
+    let world = World::new();
+    let _call = world
+        .ask("c-1", "write", json!({"path": "/work/a", "content": "x\n"}))
+        .await;
+    let browser = world.browser().await;
+    let mut bytes = browser.get("/").await.body.len();
+    for asset in ["style.css", "app.js", "icon.svg"] {
+        bytes += browser.get(&format!("/assets/{asset}")).await.body.len();
+    }
+    assert!(bytes < 60_000, "{bytes}");
+}
