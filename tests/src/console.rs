@@ -18,7 +18,8 @@ use crate::{host, root, target};
 
 /// Where the home directory is in the documents.
 const HOME: &str = "/home/me";
-const PROMPTS: [&str; 2] = ["answer:", "[y/N]"];
+/// The last two take one key.
+const PROMPTS: [&str; 3] = ["answer:", "[y/N]", "›"];
 
 pub struct Example {
     pub line: usize,
@@ -135,7 +136,8 @@ impl Session {
             if typed.is_empty() {
                 return self.shown(&drawn.replace('\r', ""));
             }
-            terminal.type_keys(&format!("{typed}\n"));
+            let end = if prompt == "answer:" { "\n" } else { "" };
+            terminal.type_keys(&format!("{typed}{end}"));
         }
         let (_, screen) = terminal.wait();
         self.shown(&screen.replace('\r', ""))

@@ -14,10 +14,28 @@ const MAX_REMARK_ROWS: usize = 2;
 /// Shows a text and reads one line. The last line of `shown` has no newline; it is the answer prompt and written last,
 /// when keys count. Returns `None` at the end of input, if the terminal is gone or too narrow, or if the question is no
 /// longer pending.
-pub fn read_answer(
-    keys: &mut impl TerminalIo,
-    ask: &impl PromptState,
+pub fn read_answer<K: TerminalIo, A: PromptState>(
+    keys: &mut K,
+    ask: &A,
     shown: impl FnOnce(TerminalLayout) -> String,
+) -> Option<LineEvent> {
+    read_with(keys, ask, shown, K::read_line)
+}
+
+/// Like [`read_answer`], for an answer that is one key, or a line in line mode.
+pub fn read_choice<K: TerminalIo, A: PromptState>(
+    keys: &mut K,
+    ask: &A,
+    shown: impl FnOnce(TerminalLayout) -> String,
+) -> Option<LineEvent> {
+    read_with(keys, ask, shown, K::read_choice)
+}
+
+fn read_with<K: TerminalIo, A: PromptState>(
+    keys: &mut K,
+    ask: &A,
+    shown: impl FnOnce(TerminalLayout) -> String,
+    read: impl FnOnce(&mut K, &A) -> Option<LineEvent>,
 ) -> Option<LineEvent> {
     keys.discard_input(Duration::ZERO)?;
     if !ask.is_pending() {
@@ -39,7 +57,7 @@ pub fn read_answer(
     }
     keys.write(prompt)?;
     ask.set_open(true);
-    let line = keys.read_line(ask)?;
+    let line = read(keys, ask)?;
     ask.set_open(false);
     // A narrower window wraps rows, so that text of a tool can start where host text does.
     if line != LineEvent::Disturbed && keys.layout().width >= look.width {
@@ -56,10 +74,10 @@ mod tests {
     use toolhost_contract::{CallId, QuestionForm, UserAnswer, UserQuestion};
 
     use super::super::interview::{InterviewState, interview};
-    use super::super::terminal_io::TerminalWriter;
+    use super::super::terminal_io::{KeyEvent, TerminalWriter};
+    use super::super::testing::layout;
     use super::super::{AlwaysPending, confirm_with};
     use super::*;
-    use crate::terminal::style::Style;
 
     /// Records the order of discarded input, written text and read lines.
     #[derive(Default)]
@@ -91,11 +109,7 @@ mod tests {
         }
 
         fn layout(&self) -> TerminalLayout {
-            TerminalLayout {
-                width: 80,
-                height: 24,
-                style: Style::PLAIN,
-            }
+            layout(80, 24)
         }
 
         fn discard_input(&mut self, at_least: Duration) -> Option<()> {
@@ -114,6 +128,14 @@ mod tests {
         fn read_line(&mut self, _: &impl PromptState) -> Option<LineEvent> {
             self.note("line".to_owned());
             Some(LineEvent::Line(self.lines.pop()?.to_owned()))
+        }
+
+        fn read_choice(&mut self, ask: &impl PromptState) -> Option<LineEvent> {
+            self.read_line(ask)
+        }
+
+        fn read_key(&mut self, _: &impl PromptState) -> Option<KeyEvent> {
+            None
         }
 
         fn run_editor(&mut self, _: &str, _: &str, _: &impl PromptState) -> Result<String, String> {

@@ -170,8 +170,8 @@ fn parse_reply(query: &UserQuestion, line: &str) -> Result<UserAnswer, String> {
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::testing::layout;
     use super::*;
-    use crate::terminal::style::Style;
 
     fn query(json: &str) -> UserQuestion {
         UserQuestion::parse(&format!("[{json}]")).unwrap().remove(0)
@@ -219,11 +219,7 @@ mod tests {
             agent: None,
             questions: vec![query(COLOURS)],
         };
-        let look = TerminalLayout {
-            width: 60,
-            height: 24,
-            style: Style::PLAIN,
-        };
+        let look = layout(60, 24);
         expect![[r#"
             screen:
 
