@@ -33,7 +33,10 @@ fn the_picture_in_the_readme_shows_a_real_session() {
     ] {
         let _ = writeln!(session, "\u{1b}[1m$ host {}\u{1b}[0m", shown(arguments));
         let mut command = env.command_with_plugins(arguments);
-        command.env_remove("NO_COLOR").env("TERM", "xterm-256color");
+        command
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm-256color")
+            .current_dir(env.workspace());
         let mut terminal = Terminal::start(&command, "");
         terminal.resize(60, 120);
         if let Some(keys) = keys {

@@ -113,12 +113,18 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     // The thread of a cancelled question may still have to restore the terminal settings.
     SCREEN.wait_until_free();
     host.kernel.close_session(&session, "host call");
-    host.shut_down().await?;
+    tokio::select! {
+        ended = host.shut_down() => ended?,
+        // A second Ctrl-C does not wait.
+        _ = tokio::signal::ctrl_c(), if report.is_none() => {}
+    }
     drop(following);
 
     let Some(report) = report else {
         let after = format_duration(start.elapsed());
-        note(&format!("cancelled after {after}; {kept}"));
+        // Progress is erased together with the echo of Ctrl-C.
+        let start_of_line = if mode == ProgressMode::Live { "" } else { "\n" };
+        note(&format!("{start_of_line}cancelled after {after}; {kept}"));
         // The shell sees that the user interrupted it.
         let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
         return Ok(Exit::ToolFailed);
@@ -154,7 +160,7 @@ pub fn kept_after_cancel(tool: Option<&ToolEntry>) -> &'static str {
     match tool {
         Some(tool) if tool.tool.effect() <= Effect::Reads => "it changed nothing",
         Some(tool) if tool.stages_changes() => "none of its changes were kept",
-        Some(_) => "changes that it had already made outside of staged files are kept",
+        Some(_) => "what it may have changed is kept",
         None => "it did not run",
     }
 }

@@ -11,7 +11,7 @@ static OPTIONS: OnceLock<TerminalArgs> = OnceLock::new();
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct TerminalArgs {
-    /// When to use colours; `auto` uses them at a terminal unless NO_COLOR is set [default: auto]
+    /// When to use colors; `auto` uses them at a terminal unless NO_COLOR is set [default: auto]
     #[arg(
         long,
         global = true,

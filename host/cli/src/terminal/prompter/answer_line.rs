@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::prompt_queue::PromptState;
 use super::terminal_io::{LineEvent, TerminalIo};
-use super::untrusted_text::{MIN_WIDTH, TerminalLayout};
+use super::untrusted_text::{KeyMode, MIN_WIDTH, TerminalLayout};
 
 /// Keys typed within this time after a question appears are discarded.
 pub const READING_TIME: Duration = Duration::from_millis(500);
@@ -19,7 +19,7 @@ pub fn read_answer<K: TerminalIo, A: PromptState>(
     ask: &A,
     shown: impl FnOnce(TerminalLayout) -> String,
 ) -> Option<LineEvent> {
-    read_with(keys, ask, shown, K::read_line)
+    read_with(keys, ask, shown, AnswerForm::Line)
 }
 
 /// Like [`read_answer`], for an answer that is one key, or a line in line mode.
@@ -28,14 +28,31 @@ pub fn read_choice<K: TerminalIo, A: PromptState>(
     ask: &A,
     shown: impl FnOnce(TerminalLayout) -> String,
 ) -> Option<LineEvent> {
-    read_with(keys, ask, shown, K::read_choice)
+    read_with(keys, ask, shown, AnswerForm::Key)
 }
 
-fn read_with<K: TerminalIo, A: PromptState>(
-    keys: &mut K,
-    ask: &A,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AnswerForm {
+    Line,
+    Key,
+}
+
+fn read_with(
+    keys: &mut impl TerminalIo,
+    ask: &impl PromptState,
     shown: impl FnOnce(TerminalLayout) -> String,
-    read: impl FnOnce(&mut K, &A) -> Option<LineEvent>,
+    form: AnswerForm,
+) -> Option<LineEvent> {
+    let event = show_and_read(keys, ask, shown, form);
+    keys.leave_raw_mode();
+    event
+}
+
+fn show_and_read(
+    keys: &mut impl TerminalIo,
+    ask: &impl PromptState,
+    shown: impl FnOnce(TerminalLayout) -> String,
+    form: AnswerForm,
 ) -> Option<LineEvent> {
     keys.discard_input(Duration::ZERO)?;
     if !ask.is_pending() {
@@ -55,9 +72,19 @@ fn read_with<K: TerminalIo, A: PromptState>(
             return None;
         }
     }
+    let form = match look.keys {
+        KeyMode::Keys => form,
+        KeyMode::Lines => AnswerForm::Line,
+    };
+    if form == AnswerForm::Line {
+        keys.leave_raw_mode();
+    }
     keys.write(prompt)?;
     ask.set_open(true);
-    let line = read(keys, ask)?;
+    let line = match form {
+        AnswerForm::Line => keys.read_line(ask)?,
+        AnswerForm::Key => keys.read_choice(ask)?,
+    };
     ask.set_open(false);
     // A narrower window wraps rows, so that text of a tool can start where host text does.
     if line != LineEvent::Disturbed && keys.layout().width >= look.width {

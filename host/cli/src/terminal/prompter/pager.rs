@@ -21,6 +21,7 @@ pub fn view(
     }
     keys.enter_second_screen()?;
     let result = scroll(keys, ask, text);
+    keys.leave_raw_mode();
     keys.leave_second_screen()?;
     result
 }

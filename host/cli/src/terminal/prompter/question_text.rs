@@ -14,7 +14,7 @@ use super::keys_text::{KEY_PROMPT, format_keys};
 use super::leftover_input::{LeftoverInput, leftover_input};
 use super::prompt_queue::PendingPrompt;
 use super::question_draft::QuestionDraft;
-use super::untrusted_text::{self, TerminalLayout};
+use super::untrusted_text::{self, TerminalLayout, text_width};
 use crate::terminal::count;
 use crate::terminal::style::{Paint, Style};
 
@@ -210,31 +210,30 @@ fn sections(
 fn title(question: &Question, context: &QuestionContext, look: TerminalLayout) -> String {
     let summary = question.summary(context.base.as_deref());
     let (plugin, intent) = summary.split_once(' ').unwrap_or((&summary, ""));
-    let mut suffix = String::new();
+    let mut suffixes = Vec::new();
     if let Some(changes) = &question.changes {
         let (added, removed) = changes.line_counts();
-        let _ = write!(suffix, "  (+{added} −{removed})");
+        suffixes.push(format!("  (+{added} −{removed})"));
     }
     if context.position.1 > 1 {
         let (at, of) = context.position;
-        let _ = write!(suffix, "  ({at} of {of} waiting)");
+        suffixes.push(format!("  ({at} of {of} waiting)"));
     }
-    let mut out = "\n".to_owned();
-    let rows = untrusted_text::wrapped(plugin, intent, look);
-    let (last, rest) = rows
-        .trim_end()
-        .rsplit_once('\n')
-        .map_or((rows.trim_end(), ""), |(rest, last)| (last, rest));
-    for row in rest.lines() {
-        let _ = writeln!(out, "{}", look.style.paint(Paint::Bold, row));
+    let mut out = String::new();
+    let mut used = 0;
+    for row in untrusted_text::wrapped(plugin, intent, look).lines() {
+        used = text_width(row);
+        let _ = write!(out, "\n{}", look.style.paint(Paint::Bold, row));
     }
-    let last_width = untrusted_text::text_width(last);
-    let gap = if last_width + untrusted_text::text_width(&suffix) > look.width {
-        "\n"
-    } else {
-        ""
-    };
-    let _ = writeln!(out, "{}{gap}{suffix}", look.style.paint(Paint::Bold, last));
+    for suffix in suffixes {
+        used += text_width(&suffix);
+        if used > look.width {
+            used = text_width(&suffix);
+            out.push('\n');
+        }
+        out += &suffix;
+    }
+    out.push('\n');
     out
 }
 
@@ -271,7 +270,7 @@ fn end(
     if let more @ 1.. = others.saturating_sub(context.next.len())
         && !context.next.is_empty()
     {
-        let _ = writeln!(out, "             … {more} more");
+        out += &untrusted_text::short_fact("", &format!("… {more} more"), look);
     }
     out
 }

@@ -50,8 +50,12 @@ pub trait TerminalIo: Send + 'static {
     fn layout(&self) -> TerminalLayout;
 
     /// Discards input until no key is typed, for at least this time, so that it does not answer the next question.
-    /// Returns `None` if input does not stop or the terminal is gone.
+    /// Returns `None` if input does not stop or the terminal is gone. Keys are not echoed until
+    /// [`TerminalIo::leave_raw_mode`].
     fn discard_input(&mut self, at_least: Duration) -> Option<()>;
+
+    /// Returns to lines with echo. Keys that were typed before are discarded.
+    fn leave_raw_mode(&mut self) {}
 
     fn writer(&self) -> TerminalWriter;
 
@@ -72,12 +76,9 @@ pub trait TerminalIo: Send + 'static {
     /// Blocks for one line. Returns `None` at the end of input, if the terminal is gone or the question is not pending.
     fn read_line(&mut self, ask: &impl PromptState) -> Option<LineEvent>;
 
-    /// Blocks for one key, which is then echoed, or for a line in line mode. Enter and Escape are empty lines. Returns
-    /// `None` like [`TerminalIo::read_line`].
+    /// Blocks for one key, which is then echoed. Enter and Escape are empty lines. Returns `None` like
+    /// [`TerminalIo::read_line`].
     fn read_choice(&mut self, ask: &impl PromptState) -> Option<LineEvent> {
-        if self.layout().keys == KeyMode::Lines {
-            return self.read_line(ask);
-        }
         loop {
             let line = match self.read_key(ask)? {
                 KeyEvent::Disturbed => return Some(LineEvent::Disturbed),
@@ -91,7 +92,7 @@ pub trait TerminalIo: Send + 'static {
         }
     }
 
-    /// Blocks for one key, without echo.
+    /// Blocks for one key, without echo, until [`TerminalIo::leave_raw_mode`].
     fn read_key(&mut self, ask: &impl PromptState) -> Option<KeyEvent>;
 
     /// Opens the text in an editor and blocks until it exits. `ending` is the file extension. The error is shown to the
@@ -135,6 +136,14 @@ pub struct Tty {
     /// Set when the process continues after Ctrl-Z, because other programs may have written to the terminal.
     continued: Arc<AtomicBool>,
     on_second_screen: bool,
+    /// Kept between keys, so that none is echoed.
+    raw: Option<RawMode>,
+}
+
+impl Tty {
+    fn raw_mode(&mut self) -> Option<RawMode> {
+        self.raw.take().or_else(RawMode::enter)
+    }
 }
 
 impl Default for Tty {
@@ -145,6 +154,7 @@ impl Default for Tty {
         Self {
             continued,
             on_second_screen: false,
+            raw: None,
         }
     }
 }
@@ -172,7 +182,7 @@ impl TerminalIo for Tty {
     }
 
     fn discard_input(&mut self, at_least: Duration) -> Option<()> {
-        let mut quiet = RawMode::enter()?;
+        let mut quiet = self.raw_mode()?;
         let start = Instant::now();
         loop {
             if is_readable(QUIET_TIME)? {
@@ -182,12 +192,17 @@ impl TerminalIo for Tty {
                     // The question is drawn after this point.
                     self.continued.store(false, Ordering::Relaxed);
                 }
+                self.raw = Some(quiet);
                 return Some(());
             }
             if start.elapsed() > MAX_TYPING_TIME {
                 return None;
             }
         }
+    }
+
+    fn leave_raw_mode(&mut self) {
+        self.raw = None;
     }
 
     fn writer(&self) -> TerminalWriter {
@@ -232,7 +247,7 @@ impl TerminalIo for Tty {
 
     fn read_key(&mut self, ask: &impl PromptState) -> Option<KeyEvent> {
         loop {
-            let mut raw = RawMode::enter()?;
+            let mut raw = self.raw_mode()?;
             loop {
                 let ready = is_readable(QUIET_TIME)?;
                 if raw.is_terminated() {
@@ -252,7 +267,10 @@ impl TerminalIo for Tty {
             }
             let key = raw.read_key()?;
             match raw.signal() {
-                None => return Some(KeyEvent::Key(key)),
+                None => {
+                    self.raw = Some(raw);
+                    return Some(KeyEvent::Key(key));
+                }
                 // Leaving the mode raises the signal: it stops the process until it is continued, or is handled.
                 Some(Signal::TSTP | Signal::QUIT) => {
                     self.leave_second_screen();

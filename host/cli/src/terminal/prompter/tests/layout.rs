@@ -168,3 +168,31 @@ fn t_06_every_row_fits_and_rows_of_tools_are_marked() {
         }
     }
 }
+
+#[test]
+fn t_05_a_diff_is_truncated_by_rows_with_a_note() {
+    let lines = |count: usize| "x\n".repeat(count);
+    let long_line = format!("{}\n", "y".repeat(500_000));
+    for (height, new, shown, hidden) in [
+        (24, lines(5), 5, 0),
+        // The other rows of the question take six, and the note takes one.
+        (24, lines(18), 18, 0),
+        (24, lines(19), 17, 2),
+        (200, lines(100), 39, 61),
+        // A small window scrolls.
+        (5, lines(100), 5, 95),
+        (24, long_line, 17, 6_928),
+    ] {
+        let (question, call) = staged_question(&[("/w/a", None, &new)]);
+        let draft = QuestionDraft::new(&question);
+        let look = layout(80, height);
+        let context = QuestionContext::default();
+        let (text, left_out) = format_question(&draft, &call, &context, look);
+        let rows = text.lines().filter(|row| row.contains(['│', '┊'])).count();
+        assert_eq!((rows, left_out), (shown, hidden), "{text}");
+        assert_eq!(text.contains("more row"), hidden > 0, "{text}");
+        let (whole, none) = format_body(&draft, &call, &context, Extent::Whole, look);
+        let rows = whole.lines().filter(|row| row.contains(['│', '┊'])).count();
+        assert_eq!((rows, none), (shown + hidden, 0));
+    }
+}
