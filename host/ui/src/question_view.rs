@@ -20,6 +20,8 @@ const MAX_CHANGES: usize = 300;
 /// Maximum length of shown texts, in characters.
 const MAX_FACT: usize = 2_000;
 const MAX_TEXT: usize = 20_000;
+/// Number of sessions that are searched for the client.
+const MAX_SESSIONS: u32 = 100;
 /// Maximum number of questions that are answered together.
 const MAX_GROUP: usize = 20;
 
@@ -124,6 +126,7 @@ impl QuestionView<'_> {
             @if caller.parent_agent.is_some() { "sub-agent " } @else { "agent " }
             (line(&caller.agent, 80))
             " · session " span class="session" { (line(caller.session.as_str(), 80)) }
+            @if let Some(client) = self.client() { " · client " (line(&client, 100)) }
             " · " (line(&caller.user.to_string(), 100))
             " · tool " (code(self.entry.question.tool.as_str(), 100))
             " (effect: " (self.entry.question.effect.as_str())
@@ -131,6 +134,20 @@ impl QuestionView<'_> {
             ")"
             " · asked " (relative_time::since(self.entry.asked_at, self.state.now()))
         }
+    }
+
+    /// Returns the program that has the session, if it is one of the last sessions.
+    fn client(&self) -> Option<String> {
+        let sessions = self
+            .state
+            .options
+            .store
+            .as_ref()?
+            .sessions(MAX_SESSIONS)
+            .ok()?;
+        let session = self.entry.call.caller.session.as_str();
+        let mut sessions = sessions.into_iter();
+        sessions.find(|row| row.id == session).map(|row| row.client)
     }
 
     fn blocks(&self) -> Markup {
