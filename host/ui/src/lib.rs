@@ -7,6 +7,7 @@ mod access;
 mod answers;
 mod assets;
 mod binary_view;
+mod command_view;
 mod diff_view;
 mod edits;
 mod error_page;
