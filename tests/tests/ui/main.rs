@@ -315,10 +315,10 @@ fn the_pictures_of_the_documentation_show_the_page() {
         wait_for_questions(&env, 3 + number);
     }
     let shots = json!([
-        {"name": "page-inbox", "row": "README.md", "width": 1280, "height": 800},
-        {"name": "page-inbox-dark", "row": "old.txt", "width": 1280, "height": 720, "dark": true},
-        {"name": "page-side-by-side", "row": "README.md", "query": "&view=split", "width": 1280, "height": 800},
-        {"name": "page-remember", "row": "README.md", "query": "&view=unified", "width": 820, "height": 800, "key": "a"},
+        {"name": "page-inbox", "row": "README.md", "width": 1100, "height": 640},
+        {"name": "page-inbox-dark", "row": "old.txt", "width": 1100, "height": 560, "dark": true},
+        {"name": "page-side-by-side", "row": "README.md", "query": "&view=split", "width": 1100, "height": 640},
+        {"name": "page-remember", "row": "README.md", "query": "&view=unified", "width": 820, "height": 760, "key": "a"},
         {"name": "page-phone", "row": "README.md", "width": 390, "height": 800},
     ]);
     let output = target().join("pictures");
