@@ -159,3 +159,51 @@ fn components_of_other_projects_run() {
     let refused = report(&env, &foreign.join("filesystem.wasm"), &listing);
     assert_eq!(refused["ok"], json!(false), "{refused}");
 }
+
+/// Components that componentize-py and componentize-qjs built from the same WIT, without our interfaces.
+#[test]
+fn functions_in_python_and_javascript_are_tools() {
+    for language in ["python", "javascript"] {
+        let plugin = target().join(format!("samples/{language}-functions.wasm"));
+        if !plugin.exists() {
+            eprintln!("skipped: the functions in {language} were not built");
+            continue;
+        }
+        let env = TestEnv::new("");
+        let call = |args: &[&str]| report(&env, &plugin, &[args, &["--mode", "yolo"]].concat());
+        let converted = call(&[
+            "convert_convert",
+            r#"reading={"degrees":100,"scale":"celsius"}"#,
+        ]);
+        let result = &converted["outcome"]["structured"]["result"];
+        assert_eq!(result["scale"], "fahrenheit", "{language}: {converted}");
+        assert_eq!(result["degrees"].as_f64(), Some(212.0), "{converted}");
+        let readings =
+            r#"readings=[{"degrees":10,"scale":"celsius"},{"degrees":86,"scale":"fahrenheit"}]"#;
+        let average = call(&["convert_average", readings]);
+        let result = &average["outcome"]["structured"]["result"];
+        assert_eq!(result.as_f64(), Some(20.0), "{average}");
+        let none = call(&["convert_average", "readings=[]"]);
+        assert_eq!(
+            none["outcome"]["structured"]["result"],
+            Value::Null,
+            "{none}"
+        );
+        let failed = call(&[
+            "convert_convert",
+            r#"reading={"degrees":-300,"scale":"celsius"}"#,
+        ]);
+        assert!(
+            failed.to_string().contains("below absolute zero"),
+            "{failed}"
+        );
+        let unknown = call(&[
+            "convert_convert",
+            r#"reading={"degrees":1,"scale":"kelvin"}"#,
+        ]);
+        assert_eq!(
+            unknown["error"]["class"], "invalid_tool_params",
+            "{unknown}"
+        );
+    }
+}

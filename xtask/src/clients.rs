@@ -17,7 +17,7 @@ use crate::job::{self, Job};
 use crate::shell;
 
 /// The kits, each with its package list in `tests/clients`.
-const KITS: [Kit; 11] = [
+const KITS: [Kit; 12] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -65,6 +65,12 @@ const KITS: [Kit; 11] = [
         list: "oras.txt",
         program: Some("bin/pip"),
         install: python,
+    },
+    Kit {
+        name: "sigstore",
+        list: "sigstore.json",
+        program: None,
+        install: javascript,
     },
     // The tests of the web page.
     Kit {

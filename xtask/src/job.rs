@@ -89,7 +89,7 @@ pub fn cargo() -> Command {
 ///
 /// A JSON parser would dominate the compile time of this crate. The last occurrence counts: cargo writes its own
 /// members after those of packages, whose strings are arbitrary.
-fn string_member(json: &str, key: &str) -> Option<String> {
+pub fn string_member(json: &str, key: &str) -> Option<String> {
     let start = format!("\"{key}\":\"");
     let mut letters = json[json.rfind(&start)? + start.len()..].chars();
     let mut value = String::new();

@@ -13,6 +13,7 @@ mod shell;
 mod step;
 mod supply_chain;
 mod target;
+mod test_programs;
 mod verb;
 
 use std::process::ExitCode;

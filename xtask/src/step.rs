@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::job::{Job, Profile};
 use crate::{
     audit_rows, clients, components, fuzz, mutate, requirements, samples, shell, supply_chain,
-    target,
+    target, test_programs,
 };
 
 pub enum Step {
@@ -133,7 +133,7 @@ impl Step {
             Self::Run => start_host(job),
             Self::TestBuild => build_tests(job),
             Self::Test => {
-                shell::run(&mut test(job))?;
+                run_tests(job)?;
                 samples::report_skipped(job)?;
                 audit_rows::report(&job.root)
             }
@@ -224,15 +224,30 @@ fn test(job: &Job) -> Command {
     cargo
 }
 
+/// Without arguments, test programs run concurrently. Cargo interprets any arguments.
+fn run_tests(job: &Job) -> Result<()> {
+    if !job.rest.is_empty() {
+        return shell::run(&mut test(job));
+    }
+    test_programs::run(job, test_build(job), |command| {
+        add_test_variables(command, job);
+    })?;
+    shell::run(test(job).arg("--doc"))
+}
+
 fn build_tests(job: &Job) -> Result<()> {
     // Cargo builds documentation tests when it runs them.
     if job.rest.iter().any(|argument| argument == "--doc") {
         return Ok(());
     }
+    shell::run(&mut test_build(job))
+}
+
+fn test_build(job: &Job) -> Command {
     let mut cargo = job.cargo("test");
     cargo.arg("--no-run");
     add_test_settings(&mut cargo, job);
-    shell::run(&mut cargo)
+    cargo
 }
 
 fn add_test_settings(cargo: &mut Command, job: &Job) {
@@ -246,8 +261,11 @@ fn add_test_settings(cargo: &mut Command, job: &Job) {
     if !chosen {
         cargo.arg("--workspace");
     }
-    cargo
-        .args(&job.rest)
+    add_test_variables(cargo.args(&job.rest), job);
+}
+
+fn add_test_variables(command: &mut Command, job: &Job) {
+    command
         .env("TOOLHOST_TEST_TARGET", &job.target)
         .env("TOOLHOST_BIN", job.host())
         // Fuzz targets replay their corpora; `cargo xtask fuzz` draws further inputs.

@@ -17,7 +17,7 @@ use toolhost_formats::profile::UnmappedTools;
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
 use toolhost_mcp_client::{AccessLog, Discovery};
-use toolhost_packages::{PublicKey, TrustPolicy, TrustRule};
+use toolhost_packages::{Identity, PublicKey, Signer, SigstoreRoot, TrustPolicy, TrustRule};
 
 use crate::config::{
     self, AbTestTable, Bound, Config, FileFormat, PathEntry, PluginTable, PoolsTable,
@@ -476,32 +476,43 @@ fn add_trust(
     table: &SignaturesTable,
     file: &FileContext<'_>,
 ) -> Result<(), String> {
-    let mut read = |keys: &[String], required: bool| {
-        if required && keys.is_empty() {
+    let mut read = |keys: &[String], identities: &[Identity], required: bool| {
+        if required && keys.is_empty() && identities.is_empty() {
             let message =
-                "`required` in `signatures` needs `keys`, the public keys of trusted authors";
+                "`required` in `signatures` needs `keys` or `identities`, the trusted authors";
             return Err(file.locate(message.to_owned()));
         }
         let paths = keys.iter().map(|path| file.path(path));
         let paths: Vec<PathBuf> = paths.collect::<Result<_, _>>()?;
-        let keys = paths.iter().map(|path| PublicKey::read(path));
-        let keys = keys
+        let keys = paths
+            .iter()
+            .map(|path| PublicKey::read(path).map(Signer::Key));
+        let mut signers = keys
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| file.locate(format!("`signatures.keys`: {error}")))?;
+        signers.extend(identities.iter().cloned().map(Signer::Identity));
         core.read_only.extend(paths);
-        Ok(keys)
+        Ok(signers)
     };
-    let keys = read(&table.keys, table.required)?;
+    let signers = read(&table.keys, &table.identities, table.required)?;
     let rules = table.rule.iter().map(|rule| {
         Ok(TrustRule {
             from: rule.from.clone(),
-            keys: read(&rule.keys, rule.required)?,
+            signers: read(&rule.keys, &rule.identities, rule.required)?,
             required: rule.required,
         })
     });
     let rules = rules.collect::<Result<_, String>>()?;
+    let mut root = SigstoreRoot::default();
+    if let Some(path) = &table.trusted_root {
+        let path = file.path(path)?;
+        root = SigstoreRoot::read(&path)
+            .map_err(|error| file.locate(format!("`signatures.trusted_root`: {error}")))?;
+        core.read_only.push(path);
+    }
     core.trust = TrustPolicy {
-        keys,
+        signers,
+        root,
         required: table.required,
         rules,
     };

@@ -122,7 +122,7 @@ impl fmt::Display for Change {
         match self {
             Self::Source { old, new } => write!(f, "source: {old} -> {new}"),
             Self::Downgrade { old, new } => write!(f, "older version: {old} -> {new}"),
-            Self::Signer { signed: true } => f.write_str("signed by another key"),
+            Self::Signer { signed: true } => f.write_str("signed by someone else"),
             Self::Signer { signed: false } => f.write_str("no longer signed"),
             Self::NeedAdded(need) => write!(f, "new need: {need}"),
             Self::NeedRemoved(need) => write!(f, "no longer needed: {need}"),

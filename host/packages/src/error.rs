@@ -58,11 +58,11 @@ pub enum PackageError {
     Plugin { file: String, reason: String },
     #[error("{0}")]
     Trust(#[from] TrustError),
-    #[error("its signatures are not by a trusted key: {0}")]
+    #[error("its signatures are not by a trusted author: {0}")]
     UntrustedSigner(String),
     #[error(
-        "it is signed, but the key is not known; give the author's public key with `--key FILE`, or allow it as unsigned \
-         with --allow-unsigned"
+        "it is signed, but the author is not known; name the author with `--key FILE`, or with `--identity` and `--issuer`, \
+         or allow it as unsigned with --allow-unsigned"
     )]
     UnknownSigner,
     #[error("{content} was revoked by {by}: {reason}")]
@@ -99,8 +99,15 @@ pub enum PackageError {
     Credentials { registry: String, reason: String },
     #[error("a redirect from {registry} is refused: {reason}")]
     Redirect { registry: String, reason: String },
-    #[error(transparent)]
+    #[error("{}", without_option(.0))]
     Net(#[from] NetError),
+}
+
+/// The advice is for hosts; commands for packages do not have that option.
+fn without_option(error: &NetError) -> String {
+    let text = error.to_string();
+    let end = text.find("; to allow: ").unwrap_or(text.len());
+    text[..end].to_owned()
 }
 
 impl PackageError {

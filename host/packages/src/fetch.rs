@@ -9,12 +9,12 @@ use toolhost_contract::manifest::MAX_MANIFEST_BYTES;
 use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, side_manifest_path, text};
 
 use crate::error::PackageError;
-use crate::key::PublicKey;
 use crate::lock::{self, LockedPlugin};
 use crate::reference::Reference;
 use crate::registry::Registry;
 use crate::revocation::Revocations;
 use crate::signature::{self, MAX_BUNDLE};
+use crate::signer::Signer;
 use crate::store::PackageStore;
 use crate::trust::{TrustPolicy, bundle_path};
 
@@ -39,19 +39,19 @@ pub struct Fetched {
 /// What to accept in addition to the operator's policy.
 #[derive(Debug, Clone, Default)]
 pub struct FetchOptions {
-    /// Keys that the user named for this package.
-    pub keys: Vec<PublicKey>,
-    /// The key that signed the installed version. Another one is refused.
-    pub pinned: Option<PublicKey>,
-    /// Accept a package whose signature is by an unknown key, as unsigned.
+    /// Authors whom the user named for this package.
+    pub signers: Vec<Signer>,
+    /// Who signed the installed version. Someone else is refused.
+    pub pinned: Option<Signer>,
+    /// Accept a package whose author is unknown, as unsigned.
     pub allow_unsigned: bool,
 }
 
 /// A package that is not revoked and whose signature was checked. Only [`Fetched::verify`] creates one.
 pub struct Verified {
     fetched: Fetched,
-    signer: Option<PublicKey>,
-    /// The signature by that key.
+    signer: Option<Signer>,
+    /// The signature by that author.
     bundle: Option<String>,
 }
 
@@ -100,29 +100,29 @@ impl Fetched {
         options: &FetchOptions,
     ) -> Result<Verified, PackageError> {
         let (trusted, required) = trust.for_source(&self.source);
-        let keys: Vec<PublicKey> = match options.pinned {
-            _ if !options.keys.is_empty() => options.keys.clone(),
-            Some(pinned) => vec![pinned],
-            None => trusted.to_vec(),
+        let accepted: &[Signer] = match &options.pinned {
+            _ if !options.signers.is_empty() => &options.signers,
+            Some(pinned) => std::slice::from_ref(pinned),
+            None => trusted,
         };
-        let needs_signature = required || options.pinned.is_some() || !options.keys.is_empty();
-        let signed = self.signer(&keys);
+        let needs_signature = required || options.pinned.is_some() || !options.signers.is_empty();
+        let signed = self.signer(accepted, trust);
         let (signer, bundle) = match signed {
-            Ok((key, bundle)) => (Some(key), Some(bundle)),
+            Ok((signer, bundle)) => (Some(signer), Some(bundle)),
             Err(PackageError::Unsigned) if !needs_signature => (None, None),
             Err(PackageError::UnknownSigner) if options.allow_unsigned && !needs_signature => {
                 (None, None)
             }
             Err(error) => return Err(error),
         };
-        if let Some(key) = signer
+        if let Some(signer) = &signer
             && required
-            && !trusted.contains(&key)
+            && !trusted.contains(signer)
         {
-            let reason = format!("`[signatures]` requires another key than {}", key.id());
+            let reason = format!("`[signatures]` requires another author than {signer}");
             return Err(PackageError::UntrustedSigner(reason));
         }
-        revocations.check(self.content, signer, &trust.keys)?;
+        revocations.check(self.content, signer.as_ref(), &trust.signers)?;
         Ok(Verified {
             fetched: self,
             signer,
@@ -130,18 +130,22 @@ impl Fetched {
         })
     }
 
-    /// The first signature by one of the keys.
-    fn signer(&self, keys: &[PublicKey]) -> Result<(PublicKey, String), PackageError> {
+    /// The first signature by one of these authors.
+    fn signer(
+        &self,
+        accepted: &[Signer],
+        trust: &TrustPolicy,
+    ) -> Result<(Signer, String), PackageError> {
         let mut last = None;
         for bundle in &self.bundles {
-            match signature::verify(bundle, self.content, keys) {
-                Ok(key) => return Ok((key, bundle.clone())),
+            match signature::verify(bundle, self.content, accepted, &trust.root) {
+                Ok(signer) => return Ok((signer, bundle.clone())),
                 Err(error) => last = Some(error),
             }
         }
         Err(match last {
             None => PackageError::Unsigned,
-            Some(_) if keys.is_empty() => PackageError::UnknownSigner,
+            Some(_) if accepted.is_empty() => PackageError::UnknownSigner,
             Some(error) => PackageError::UntrustedSigner(error.to_string()),
         })
     }
@@ -170,7 +174,7 @@ impl Verified {
             resolved: self.fetched.resolved,
             content: self.fetched.content,
             size: self.fetched.size,
-            signer: self.signer,
+            signer: self.signer.clone(),
             needs: lock::needs(manifest),
             tools: lock::tools(tools),
         }

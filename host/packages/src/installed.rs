@@ -60,8 +60,8 @@ impl InstalledPackages {
         let read = self.read.read().unwrap_or_else(PoisonError::into_inner);
         let mut plugins = read.installed.plugins().iter();
         let plugin = plugins.find(|plugin| plugin.content == digest);
-        let signer = plugin.and_then(|plugin| plugin.signer);
-        let checked = read.revocations.check(digest, signer, &trust.keys);
+        let signer = plugin.and_then(|plugin| plugin.signer.as_ref());
+        let checked = read.revocations.check(digest, signer, &trust.signers);
         checked.is_err()
     }
 
@@ -77,7 +77,9 @@ impl InstalledPackages {
         let store = self.store.as_ref();
         let Some(expected) = store.and_then(|store| store.digest_of_path(file)) else {
             let signer = trust.check(file, actual)?;
-            return read.revocations.check(actual, signer, &trust.keys);
+            return read
+                .revocations
+                .check(actual, signer.as_ref(), &trust.signers);
         };
         if actual != expected {
             return Err(PackageError::DigestMismatch {
@@ -88,14 +90,14 @@ impl InstalledPackages {
         }
         let mut plugins = read.installed.plugins().iter();
         let plugin = plugins.find(|plugin| plugin.content == expected);
-        let signer = plugin.and_then(|plugin| plugin.signer);
+        let signer = plugin.and_then(|plugin| plugin.signer.as_ref());
         if let Some(plugin) = plugin {
-            let (keys, required) = trust.for_source(&plugin.source);
-            if required && !signer.is_some_and(|key| keys.contains(&key)) {
-                let reason = "`[signatures]` requires another key, or a signature".to_owned();
+            let (trusted, required) = trust.for_source(&plugin.source);
+            if required && !signer.is_some_and(|signer| trusted.contains(signer)) {
+                let reason = "`[signatures]` requires a signature by another author".to_owned();
                 return Err(PackageError::UntrustedSigner(reason));
             }
         }
-        read.revocations.check(expected, signer, &trust.keys)
+        read.revocations.check(expected, signer, &trust.signers)
     }
 }

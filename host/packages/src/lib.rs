@@ -8,11 +8,13 @@ mod error;
 mod fetch;
 mod installed;
 mod key;
+mod keyless;
 mod lock;
 mod reference;
 mod registry;
 mod revocation;
 mod signature;
+mod signer;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -23,13 +25,15 @@ pub use error::PackageError;
 pub use fetch::{FetchOptions, Fetched, MAX_PLUGIN, Verified};
 pub use installed::InstalledPackages;
 pub use key::{KeyError, PublicKey, SigningKey};
+pub use keyless::SigstoreRoot;
 pub use lock::{LOCK_FILE, LockFile, LockedPlugin, LockedTool, needs, tools};
 pub use reference::{Reference, ReferenceError, RegistryReference};
 pub use registry::{Publication, Registry};
 pub use revocation::{RevocationList, Revocations};
 pub use signature::{MAX_BUNDLE, SignatureError, sign, verify};
+pub use signer::{Identity, Signer};
 pub use store::{FileDigest, PackageStore};
-pub use trust::{TrustError, TrustPolicy, TrustRule, bundle_path, signer};
+pub use trust::{TrustError, TrustPolicy, TrustRule, bundle_path};
 
 fn sha256(bytes: &[u8]) -> toolhost_contract::Digest {
     use sha2::Digest as _;

@@ -8,8 +8,8 @@ use toolhost_contract::policy::definition;
 use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, ToolName, text};
 
 use crate::error::PackageError;
-use crate::key::PublicKey;
 use crate::reference::Reference;
+use crate::signer::Signer;
 
 /// Name of the lock file of a project.
 pub const LOCK_FILE: &str = "toolhost.lock";
@@ -43,9 +43,9 @@ pub struct LockedPlugin {
     /// The digest of the file that runs.
     pub content: Digest,
     pub size: u64,
-    /// The key whose signature was verified; a plugin without one is not signed.
+    /// Whose signature was verified; a plugin without one is not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signer: Option<PublicKey>,
+    pub signer: Option<Signer>,
     /// What it requests, sorted.
     pub needs: Vec<String>,
     #[serde(default, rename = "tool")]

@@ -16,6 +16,7 @@ use toolhost_contract::{Digest, text};
 use crate::error::PackageError;
 use crate::key::{PublicKey, SigningKey};
 use crate::signature::{open_statement, sign_statement, subject};
+use crate::signer::Signer;
 
 const PREDICATE_TYPE: &str = "urn:toolhost:revocation:v1";
 /// Maximum number of versions in a list.
@@ -156,12 +157,12 @@ impl Revocations {
         Ok(known.revoked.len() > before)
     }
 
-    /// Refuses a file that the operator, its signer, or one of the trusted keys revoked.
+    /// Refuses a file that the operator, the key of its signer, or one of the trusted keys revoked.
     pub fn check(
         &self,
         content: Digest,
-        signer: Option<PublicKey>,
-        trusted: &[PublicKey],
+        signer: Option<&Signer>,
+        trusted: &[Signer],
     ) -> Result<(), PackageError> {
         if let Some(reason) = self.own.get(&content) {
             return Err(PackageError::Revoked {
@@ -171,7 +172,8 @@ impl Revocations {
             });
         }
         for (key, list) in &self.lists {
-            let may_revoke = signer == Some(*key) || trusted.contains(key);
+            let author = Signer::Key(*key);
+            let may_revoke = signer == Some(&author) || trusted.contains(&author);
             if let Some(reason) = list.revoked.get(&content).filter(|_| may_revoke) {
                 return Err(PackageError::Revoked {
                     content,

@@ -160,7 +160,7 @@ impl PackageStore {
         }
         // A list may have arrived in the meantime.
         self.revocations()?
-            .check(plugin.content, plugin.signer, &[])?;
+            .check(plugin.content, plugin.signer.as_ref(), &[])?;
         let directory = self.place(verified, &plugin)?;
         sync_directory(directory.parent().unwrap_or(&directory))?;
         installed.insert(plugin);

@@ -10,9 +10,16 @@ use sigstore_types::dsse::{DsseEnvelope, DsseSignature, pae};
 use sigstore_types::{KeyId, PayloadBytes, SignatureBytes};
 use toolhost_contract::Digest;
 
-use crate::{PublicKey, SignatureError, SigningKey, TrustPolicy, bundle_path, sign, verify};
+use crate::{
+    PublicKey, SignatureError, Signer, SigningKey, SigstoreRoot, TrustPolicy, bundle_path, sign,
+};
 
 const FILE: Digest = Digest([7; 32]);
+
+fn verify(bundle: &str, file: Digest, keys: &[PublicKey]) -> Result<Signer, SignatureError> {
+    let trusted: Vec<Signer> = keys.iter().copied().map(Signer::Key).collect();
+    crate::verify(bundle, file, &trusted, &SigstoreRoot::default())
+}
 
 fn keys(dir: &Path) -> (SigningKey, SigningKey) {
     let key = |name: &str| SigningKey::create(&dir.join(name)).unwrap();
@@ -51,7 +58,10 @@ fn a_signature_is_valid_for_its_file_and_key() {
     let (ann, bob) = keys(dir.path());
     let bundle = sign(&ann, "greet.wasm", FILE);
     let trusted = [bob.public(), ann.public()];
-    assert_eq!(verify(&bundle, FILE, &trusted).unwrap(), ann.public());
+    assert_eq!(
+        verify(&bundle, FILE, &trusted).unwrap(),
+        Signer::Key(ann.public())
+    );
     assert!(matches!(
         verify(&bundle, Digest([8; 32]), &trusted),
         Err(SignatureError::OtherFile { .. })
@@ -138,9 +148,9 @@ fn a_policy_decides_about_files_without_a_signature() {
     let (ann, _) = keys(dir.path());
     let plugin = dir.path().join("greet.wasm");
     let policy = |keys: &[PublicKey], required| TrustPolicy {
-        keys: keys.to_vec(),
+        signers: keys.iter().copied().map(Signer::Key).collect(),
         required,
-        rules: Vec::new(),
+        ..TrustPolicy::default()
     };
     let trusted = [ann.public()];
     let check = |policy: TrustPolicy| {
@@ -160,5 +170,5 @@ fn a_policy_decides_about_files_without_a_signature() {
     fs::write(bundle_path(&plugin), "x".repeat(100_000)).unwrap();
     assert!(check(policy(&trusted, false)).is_err());
     fs::write(bundle_path(&plugin), sign(&ann, "greet.wasm", FILE)).unwrap();
-    assert_eq!(check(policy(&trusted, true)), Ok(Some(ann.public())));
+    assert_eq!(check(policy(&trusted, true)), Ok(Some(ann.public().into())));
 }

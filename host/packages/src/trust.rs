@@ -5,26 +5,29 @@ use std::path::{Path, PathBuf};
 
 use toolhost_contract::{Digest, text};
 
-use crate::key::PublicKey;
+use crate::keyless::SigstoreRoot;
 use crate::reference::Reference;
 use crate::signature::{self, MAX_BUNDLE, SignatureError};
+use crate::signer::Signer;
 
-/// The keys that an operator trusts.
+/// The authors whom an operator trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustPolicy {
-    pub keys: Vec<PublicKey>,
+    pub signers: Vec<Signer>,
+    /// Verifies the certificates of identities.
+    pub root: SigstoreRoot,
     /// Unsigned plugins are refused.
     pub required: bool,
     /// For packages from certain sources, in place of the above. The first that matches applies.
     pub rules: Vec<TrustRule>,
 }
 
-/// The keys that an operator trusts for packages whose reference matches a pattern.
+/// The authors whom an operator trusts for packages whose reference matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustRule {
     /// A reference; `*` at its end matches any rest.
     pub from: String,
-    pub keys: Vec<PublicKey>,
+    pub signers: Vec<Signer>,
     pub required: bool,
 }
 
@@ -66,43 +69,50 @@ pub fn bundle_path(plugin: &Path) -> PathBuf {
     path.into()
 }
 
-/// Returns the key that signed a plugin file with this digest.
-pub fn signer(plugin: &Path, digest: Digest, keys: &[PublicKey]) -> Result<PublicKey, TrustError> {
-    let path = bundle_path(plugin);
-    let shown = || text::escape_line(&path.to_string_lossy(), 500);
-    let bundle = toolhost_hostfiles::read_regular(&path, MAX_BUNDLE).map_err(|error| {
-        if error.kind() == io::ErrorKind::NotFound {
-            TrustError::Missing(shown())
-        } else {
-            TrustError::Read {
-                path: shown(),
-                error,
-            }
-        }
-    })?;
-    let bundle = String::from_utf8_lossy(&bundle);
-    signature::verify(&bundle, digest, keys).map_err(|error| TrustError::Signature {
-        path: shown(),
-        error,
-    })
-}
-
 impl TrustPolicy {
-    /// The trusted keys for packages of this source, and whether a signature by one of them is required.
-    pub fn for_source(&self, source: &Reference) -> (&[PublicKey], bool) {
+    /// The trusted authors of packages of this source, and whether a signature by one of them is required.
+    pub fn for_source(&self, source: &Reference) -> (&[Signer], bool) {
         match self.rules.iter().find(|rule| rule.matches(source)) {
-            Some(rule) => (&rule.keys, rule.required),
-            None => (&self.keys, self.required),
+            Some(rule) => (&rule.signers, rule.required),
+            None => (&self.signers, self.required),
         }
     }
 
-    /// Checks a plugin file with this digest. Returns the key that signed it, or `None` if it is not signed and need not
-    /// be. A signature that cannot be verified is an error in any case.
-    pub fn check(&self, plugin: &Path, digest: Digest) -> Result<Option<PublicKey>, TrustError> {
-        if self.keys.is_empty() && !self.required {
+    /// Returns which of these signed a plugin file with this digest.
+    pub fn signer(
+        &self,
+        plugin: &Path,
+        digest: Digest,
+        trusted: &[Signer],
+    ) -> Result<Signer, TrustError> {
+        let path = bundle_path(plugin);
+        let shown = || text::escape_line(&path.to_string_lossy(), 500);
+        let bundle = toolhost_hostfiles::read_regular(&path, MAX_BUNDLE).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                TrustError::Missing(shown())
+            } else {
+                TrustError::Read {
+                    path: shown(),
+                    error,
+                }
+            }
+        })?;
+        let bundle = String::from_utf8_lossy(&bundle);
+        signature::verify(&bundle, digest, trusted, &self.root).map_err(|error| {
+            TrustError::Signature {
+                path: shown(),
+                error,
+            }
+        })
+    }
+
+    /// Checks a plugin file with this digest. Returns who signed it, or `None` if it is not signed and need not be. A
+    /// signature that cannot be verified is an error in any case.
+    pub fn check(&self, plugin: &Path, digest: Digest) -> Result<Option<Signer>, TrustError> {
+        if self.signers.is_empty() && !self.required {
             return Ok(None);
         }
-        match signer(plugin, digest, &self.keys) {
+        match self.signer(plugin, digest, &self.signers) {
             Err(TrustError::Missing(_)) if !self.required => Ok(None),
             signed => signed.map(Some),
         }

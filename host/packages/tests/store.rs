@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use toolhost_contract::{Descriptor, Digest, Manifest};
 use toolhost_packages::{
     Change, FetchOptions, Fetched, LockedPlugin, PackageError, PackageStore, PublicKey, Reference,
-    Registry, RevocationList, Revocations, SigningKey, TrustPolicy, changes,
+    Registry, RevocationList, Revocations, Signer, SigningKey, SigstoreRoot, TrustPolicy, changes,
 };
 
 struct Fixture {
@@ -232,7 +232,12 @@ fn a_list_of_revoked_versions_only_grows_and_applies_to_its_author() {
     verify(&sign(2, &[one]), &[bob.public()]).unwrap_err();
     let signature = toolhost_packages::sign(&ann, "notes.wasm", one);
     verify(&signature, &[ann.public()]).unwrap_err();
-    let as_signature = toolhost_packages::verify(&sign(2, &[one]), one, &[ann.public()]);
+    let as_signature = toolhost_packages::verify(
+        &sign(2, &[one]),
+        one,
+        &[ann.public().into()],
+        &SigstoreRoot::default(),
+    );
     as_signature.unwrap_err();
     // An older list is refused. A newer one that lacks an entry does not remove it.
     let (key, old) = verify(&sign(1, &[]), &[ann.public()]).unwrap();
@@ -250,7 +255,9 @@ fn a_list_of_revoked_versions_only_grows_and_applies_to_its_author() {
         (one, None, &[ann.public()], true),
         (Digest([3; 32]), Some(ann.public()), &[], false),
     ] {
-        let checked = revocations.check(digest, signer, trusted);
+        let signer = signer.map(Signer::Key);
+        let trusted: Vec<Signer> = trusted.iter().copied().map(Signer::Key).collect();
+        let checked = revocations.check(digest, signer.as_ref(), &trusted);
         assert_eq!(checked.is_err(), is_revoked, "{digest} {signer:?}");
     }
 }

@@ -15,6 +15,7 @@ mod in_process;
 mod memory;
 mod over_http;
 mod over_mcp;
+mod packages;
 mod peers;
 mod pipeline;
 mod previews;
@@ -60,7 +61,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Group = fn(&mut Vec<Row>) -> anyhow::Result<()>;
 
 /// The names of the groups, and whether they run if no group is named.
-const GROUPS: [(&str, bool, Group); 13] = [
+const GROUPS: [(&str, bool, Group); 14] = [
     ("in-process", true, in_process::in_process),
     ("pipeline", true, pipeline::pipeline),
     ("previews", true, previews::previews),
@@ -71,6 +72,7 @@ const GROUPS: [(&str, bool, Group); 13] = [
     ("start", true, over_mcp::twenty_plugins),
     ("list", true, over_mcp::many_tools),
     ("search", true, search::search),
+    ("packages", true, packages::packages),
     ("peers", false, peers::peers),
     ("growth", false, growth::growth),
     ("load", false, full_load::full_load),

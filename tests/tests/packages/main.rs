@@ -1,6 +1,7 @@
 //! Packages from files and from a registry: what is installed, refused, updated, synchronized and revoked, and what
 //! running hosts do.
 
+mod keyless;
 mod lock_files;
 mod registries;
 mod signers;

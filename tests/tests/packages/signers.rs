@@ -23,7 +23,7 @@ fn signed_packages_are_pinned_to_their_key() {
     assert!(missing.stderr.contains("does not exist"), "{missing:?}");
     ann.run(0, &["publish", &first, &reference, "--key", "ann"]);
     for (code, options, message) in [
-        (10, &["--yes"][..], "the key is not known"),
+        (10, &["--yes"][..], "the author is not known"),
         (
             10,
             &["--yes", "--key", &mallory_pub],
@@ -118,7 +118,7 @@ fn policies_apply_by_reference() {
     fs::write(&config, rule(&bob_pub)).unwrap();
     let refused = user.run(4, &["tools", "--config", "trust.toml"]);
     assert!(
-        refused.stderr.contains("requires another key"),
+        refused.stderr.contains("requires a signature"),
         "{refused:?}"
     );
 }

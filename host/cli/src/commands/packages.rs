@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use toolhost::HostPaths;
 use toolhost_contract::text;
 use toolhost_packages::{
-    FetchOptions, LOCK_FILE, LockFile, LockedPlugin, PackageStore, PublicKey, Reference, Registry,
+    FetchOptions, LOCK_FILE, LockFile, LockedPlugin, PackageStore, Reference, Registry, Signer,
 };
 
 use crate::control::{ControlRequest, running_hosts};
@@ -17,6 +17,8 @@ use crate::host_args::HostArgs;
 use crate::settings::CliSettings;
 use crate::terminal::note;
 use crate::terminal::prompter::confirm;
+
+use super::sign::AuthorArgs;
 
 mod candidate;
 mod install;
@@ -38,11 +40,10 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// What to accept, for commands that install.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AcceptArgs {
-    /// File of the author's public key; the signature must be by one of these; repeatable
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub key: Vec<PathBuf>,
+    #[command(flatten)]
+    pub author: AuthorArgs,
 
-    /// Accept packages without a signature, or with one by an unknown key
+    /// Accept packages without a signature, or with one by an unknown author
     #[arg(long)]
     pub allow_unsigned: bool,
 
@@ -56,10 +57,9 @@ pub struct AcceptArgs {
 }
 
 impl AcceptArgs {
-    fn options(&self, pinned: Option<PublicKey>) -> Result<FetchOptions, CliError> {
-        let keys = self.key.iter().map(|path| PublicKey::read(path));
+    fn options(&self, pinned: Option<Signer>) -> Result<FetchOptions, CliError> {
         Ok(FetchOptions {
-            keys: keys.collect::<Result<_, _>>().or_exit(Exit::Usage)?,
+            signers: self.author.signers()?,
             pinned,
             allow_unsigned: self.allow_unsigned,
         })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toolhost_contract::LimitsTable;
 use toolhost_kernel::Durability;
+use toolhost_packages::Identity;
 
 mod ab_test;
 mod expand;
@@ -87,12 +88,16 @@ pub struct RetentionTable {
     pub logs_age: Option<Bound<Duration>>,
 }
 
-/// The keys whose plugins the host loads.
+/// The authors whose plugins the host loads.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignaturesTable {
     /// Files of public keys.
     pub keys: Vec<String>,
+    /// Authors of keyless signatures.
+    pub identities: Vec<Identity>,
+    /// A file with the certificate authorities and logs of Sigstore.
+    pub trusted_root: Option<String>,
     pub required: bool,
     /// For packages from certain sources. The first that matches applies.
     pub rule: Vec<SignatureRule>,
@@ -105,6 +110,8 @@ pub struct SignatureRule {
     pub from: String,
     #[serde(default)]
     pub keys: Vec<String>,
+    #[serde(default)]
+    pub identities: Vec<Identity>,
     #[serde(default)]
     pub required: bool,
 }

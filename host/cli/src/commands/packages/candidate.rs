@@ -2,8 +2,8 @@
 
 use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, text};
 use toolhost_packages::{
-    Change, FetchOptions, Fetched, LockedPlugin, PackageError, PublicKey, Reference,
-    RevocationList, Verified, changes,
+    Change, FetchOptions, Fetched, LockedPlugin, PackageError, Reference, RevocationList, Signer,
+    Verified, changes,
 };
 
 use super::{Packages, notify_running_hosts};
@@ -55,20 +55,20 @@ impl Packages {
         let tools = loaded.tools().to_vec();
         let locked = verified.locked(&manifest, &tools);
         self.refresh_revocations(&locked).await?;
-        self.refuse_revoked(locked.content, locked.signer)?;
+        self.refuse_revoked(locked.content, locked.signer.as_ref())?;
         let installed = self.store.installed()?;
         if let Some(conflict) = installed.conflict(&locked) {
             return Err(conflict.into());
         }
         let old = installed.get(locked.name.as_str()).cloned();
-        if let Some(pinned) = old.as_ref().and_then(|old| old.signer)
-            && locked.signer != Some(pinned)
-            && options.keys.is_empty()
+        if let Some(pinned) = old.as_ref().and_then(|old| old.signer.as_ref())
+            && locked.signer.as_ref() != Some(pinned)
+            && options.signers.is_empty()
         {
             let reason = format!(
-                "the installed version of {} is signed by the key {}; name the new key with --key if you trust it",
+                "the installed version of {} is signed by {pinned}; name the new author with --key or --identity if you \
+                 trust them",
                 locked.name,
-                pinned.id()
             );
             return Err(PackageError::UntrustedSigner(reason).into());
         }
@@ -92,25 +92,24 @@ impl Packages {
         Ok(locked)
     }
 
-    fn refuse_revoked(&self, content: Digest, signer: Option<PublicKey>) -> Result<(), CliError> {
-        let trusted = &self.settings.core.trust.keys;
+    fn refuse_revoked(&self, content: Digest, signer: Option<&Signer>) -> Result<(), CliError> {
+        let trusted = &self.settings.core.trust.signers;
         Ok(self.store.revocations()?.check(content, signer, trusted)?)
     }
 
     /// Gets the list of revoked versions from the registry of a signed package, and tells running hosts about new ones. A
     /// list that cannot be read is a warning: a registry could withhold it as well.
     pub async fn refresh_revocations(&self, plugin: &LockedPlugin) -> Result<(), CliError> {
-        let (Reference::Registry(reference), Some(signer)) = (&plugin.source, plugin.signer) else {
+        let key = plugin.signer.as_ref().and_then(Signer::key);
+        let (Reference::Registry(reference), Some(key)) = (&plugin.source, key) else {
             return Ok(());
         };
-        let merged = match self.registry.revocations(reference, signer).await {
+        let merged = match self.registry.revocations(reference, key).await {
             Ok(None) => return Ok(()),
-            Ok(Some(bundle)) => {
-                RevocationList::verify(&bundle, &[signer]).and_then(|(key, list)| {
-                    self.store
-                        .change_revocations(|revocations| revocations.merge(key, list))
-                })
-            }
+            Ok(Some(bundle)) => RevocationList::verify(&bundle, &[key]).and_then(|(key, list)| {
+                self.store
+                    .change_revocations(|revocations| revocations.merge(key, list))
+            }),
             Err(error) => Err(error),
         };
         match merged {

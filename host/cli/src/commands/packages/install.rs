@@ -284,7 +284,7 @@ async fn update_one(
 ) -> Result<Option<LockedPlugin>, CliError> {
     let old = packages.installed(name)?;
     packages.refresh_revocations(&old).await?;
-    let options = args.accept.options(old.signer)?;
+    let options = args.accept.options(old.signer.clone())?;
     let candidate = packages
         .candidate(&old.source, Some(&old.name), &options, None)
         .await?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::text;
-use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, changes, signer};
+use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, changes};
 
 use super::candidate::Candidate;
 use super::install::installed;
@@ -136,8 +136,9 @@ async fn locked_candidate(
     };
     // The installed version decides who may replace it, and not the lock file.
     let installed = packages.store.installed()?;
-    let installed = installed.get(name.as_str()).and_then(|one| one.signer);
-    let mut options = accept.options(installed.or(entry.signer))?;
+    let installed = installed.get(name.as_str());
+    let installed = installed.and_then(|one| one.signer.clone());
+    let mut options = accept.options(installed.or_else(|| entry.signer.clone()))?;
     // The lock file states that it is not signed.
     options.allow_unsigned |= entry.signer.is_none();
     let mut candidate = packages
@@ -209,12 +210,12 @@ impl Installed {
             Ok(actual) => return Some(format!("the installed file has the digest {actual}")),
             Err(error) => return Some(error.to_string()),
         }
-        if let Some(key) = entry.signer
-            && let Err(error) = signer(&file, entry.content, &[key])
+        let trust = &packages.settings.core.trust;
+        if let Some(signer) = &entry.signer
+            && let Err(error) = trust.signer(&file, entry.content, std::slice::from_ref(signer))
         {
             return Some(error.to_string());
         }
-        let trust = &packages.settings.core.trust;
         let checked = self.loading.check(&file, entry.content, trust);
         checked.err().map(|error| error.to_string())
     }

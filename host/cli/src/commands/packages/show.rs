@@ -2,7 +2,7 @@
 
 use toolhost_contract::units::format_size;
 use toolhost_contract::{Capability, CapabilityRequest, Descriptor, text};
-use toolhost_packages::{LockedPlugin, PublicKey, Reference};
+use toolhost_packages::{LockedPlugin, Reference, Signer};
 
 use super::candidate::Candidate;
 use crate::settings::CliSettings;
@@ -85,15 +85,12 @@ pub fn origin(locked: &LockedPlugin) -> Vec<String> {
             locked.content,
             format_size(locked.size)
         ),
-        format!("  signature  {}", describe_signer(locked.signer)),
+        format!("  signature  {}", describe_signer(locked.signer.as_ref())),
     ]
 }
 
-pub fn describe_signer(signer: Option<PublicKey>) -> String {
-    match signer {
-        Some(key) => format!("by the key {}", key.id()),
-        None => "none".to_owned(),
-    }
+pub fn describe_signer(signer: Option<&Signer>) -> String {
+    signer.map_or("none".to_owned(), |signer| format!("by {signer}"))
 }
 
 /// A short source for tables.
