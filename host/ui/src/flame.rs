@@ -182,7 +182,8 @@ fn rows(bars: &[Bar]) -> Vec<usize> {
     order.sort_by_key(|&at| (bars[at].start, at));
     for at in order {
         let bar = &bars[at];
-        let first = bar.parent.map_or(0, |parent| rows[parent] + 1);
+        let parent = bar.parent.filter(|parent| *parent != at);
+        let first = parent.map_or(0, |parent| rows[parent] + 1);
         let mut row = first;
         while ends.get(row).is_some_and(|end| *end > bar.start) {
             row += 1;
@@ -287,6 +288,11 @@ mod tests {
             bar(Some(3), 22, 28),
         ];
         assert_eq!(rows(&bars), [0, 1, 1, 2, 0, 3]);
+        // A record can state anything.
+        assert_eq!(
+            rows(&[bar(Some(0), 0, 1), bar(Some(2), 0, 1), bar(Some(1), 0, 1)]),
+            [0, 1, 2]
+        );
     }
 
     #[test]

@@ -217,8 +217,8 @@ impl PluginsPage<'_> {
                 @match usage {
                     None => td colspan="5" class="meta" { "not called" },
                     Some(usage) => {
-                        td class="number" { (usage.calls) @if usage.failures > 0 { ", " span class="bad-text" { (usage.failures) " failed" } } }
-                        td class="number" {
+                        td class="number" data-label="calls" { (usage.calls) @if usage.failures > 0 { ", " span class="bad-text" { (usage.failures) " failed" } } }
+                        td class="number" data-label="time, p95" {
                             @match usage.duration(PERCENT) {
                                 Some(took) => {
                                     (format_duration(took))
@@ -229,9 +229,9 @@ impl PluginsPage<'_> {
                                 None => (none),
                             }
                         }
-                        td class="number" { (against(usage.memory(PERCENT), limits.map(|limits| limits.memory))) }
-                        td class="number" { (against(usage.output(PERCENT), limits.map(|limits| limits.output))) }
-                        td {
+                        td class="number" data-label="memory, p95" { (against(usage.memory(PERCENT), limits.map(|limits| limits.memory))) }
+                        td class="number" data-label="result, p95" { (against(usage.output(PERCENT), limits.map(|limits| limits.output))) }
+                        td data-label="errors" {
                             @if usage.errors.is_empty() { (none) }
                             @for (class, count) in usage.errors.iter().take(MAX_ERRORS) {
                                 a class="error-class" href=(link("/timeline", [("tool", name), ("q", class.as_ref())])) { (line(class, 60)) " " (count) } " "

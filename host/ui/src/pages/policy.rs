@@ -300,7 +300,7 @@ fn rule_row(state: &AppState, rule: &Rule, matches: &RuleMatches) -> Markup {
             th scope="row" { (code(rule.id(), 100)) }
             td { span class={ "outcome " (class(rule.decision())) } { (rule.decision()) } }
             td { (code(rule.tools(), 300)) " " span class="meta" { "priority " (rule.priority()) } }
-            td {
+            td data-label="last week" {
                 @if matches.total() == 0 {
                     span class="dead" { "none" }
                 } @else {
