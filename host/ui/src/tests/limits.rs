@@ -166,5 +166,6 @@ fn history_only() -> crate::UiOptions {
         store: None,
         permission: crate::Permission::ReadOnly,
         user: "ann".to_owned(),
+        view: None,
     }
 }
