@@ -115,7 +115,8 @@ fn link_of(stderr: std::process::ChildStderr) -> Receiver<String> {
 struct Script {
     name: &'static str,
     child: Child,
-    input: ChildStdin,
+    /// Node ends when this is closed.
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -143,7 +144,7 @@ impl Script {
             .expect("node starts");
         Some(Self {
             name,
-            input: child.stdin.take().expect("a pipe"),
+            input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().expect("a pipe")),
             child,
         })
@@ -157,10 +158,11 @@ impl Script {
     }
 
     fn tell(&mut self, line: &str) {
-        writeln!(self.input, "{line}").expect("the script reads");
+        writeln!(self.input.as_ref().expect("open"), "{line}").expect("the script reads");
     }
 
     fn end(mut self) {
+        drop(self.input.take());
         let status = self.child.wait().expect("the script ends");
         assert!(status.success(), "{}: {status}", self.name);
     }
