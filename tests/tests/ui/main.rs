@@ -320,7 +320,7 @@ fn the_pictures_of_the_documentation_show_the_page() {
         {"name": "page-inbox", "row": "README.md", "width": 1100, "height": 640},
         {"name": "page-inbox-dark", "row": "old.txt", "width": 1100, "height": 560, "dark": true},
         {"name": "page-side-by-side", "row": "README.md", "query": "&view=split", "width": 1100, "height": 640},
-        {"name": "page-remember", "row": "README.md", "query": "&view=unified", "width": 820, "height": 760, "key": "a"},
+        {"name": "page-remember", "row": "README.md", "query": "&view=unified", "width": 768, "height": 600, "key": "a"},
         {"name": "page-phone", "row": "README.md", "width": 390, "height": 800},
     ]);
     let output = target().join("pictures");
