@@ -60,14 +60,8 @@ mod tests {
 
     #[test]
     fn each_command_has_its_context_and_its_dangers() {
-        let shown = show("cd a && bash -c 'git fetch --upload-pack=x' | tee <(ls) >log; rm -rf /x");
-        assert!(
-            shown.is_none(),
-            "a substitution that shells parse differently"
-        );
-        let shown =
-            show("cd a && bash -c 'git fetch --upload-pack=x' | tee b >>log; rm -rf /x").unwrap();
-        let shown = shown.into_string();
+        let command = "cd a && bash -c 'git fetch --upload-pack=x' | tee b >>log; rm -rf /x";
+        let shown = show(command).unwrap().into_string();
         for part in [
             "inside <bdi><code>bash -c</code></bdi>",
             "reads the output of the command before it",
@@ -78,8 +72,9 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part} is not in {shown}");
         }
-        let shown = show("ls <b>").map(Markup::into_string);
-        assert!(shown.is_none_or(|shown| !shown.contains("<b>")));
+        let shown = show("ls '<b>'").unwrap().into_string();
+        assert!(shown.contains("&lt;b&gt;"), "{shown}");
+        assert!(show("echo 'unfinished").is_none());
         assert!(
             show("ls -l")
                 .unwrap()
