@@ -21,6 +21,8 @@ const DELAY: Duration = Duration::from_millis(300);
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval of lines with plain prompts.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// How long something runs before the time that is left is estimated.
+const MIN_ESTIMATED: Duration = Duration::from_secs(2);
 /// Maximum number of rows of output below the first row.
 const MAX_OUTPUT_ROWS: usize = 5;
 /// Bytes of output that are kept; earlier ones are dropped.
@@ -64,6 +66,8 @@ struct State {
     title: String,
     /// Escaped.
     message: String,
+    /// The part that is done, as the tool says.
+    fraction: Option<f64>,
     output: Vec<u8>,
     /// The plugin of a call, and whether it is being compiled.
     preparing: Option<(PluginName, Box<dyn Fn() -> bool + Send>)>,
@@ -77,6 +81,7 @@ impl Progress {
             state: Mutex::new(State {
                 title: title.to_owned(),
                 message: String::new(),
+                fraction: None,
                 output: Vec::new(),
                 preparing: None,
                 has_ended: false,
@@ -110,7 +115,11 @@ impl Progress {
                 let step = events::step(*progress, *total);
                 let message = message.as_deref().unwrap_or_default();
                 let message = text::escape_line(format!("{step} {message}").trim(), 200);
-                self.shared.lock().message = message;
+                let mut state = self.shared.lock();
+                state.message = message;
+                state.fraction = progress
+                    .zip(*total)
+                    .map(|(progress, total)| progress / total);
                 true
             }
             CallEvent::Output { bytes, .. } if self.mode == ProgressMode::Live => {
@@ -203,7 +212,17 @@ fn status(state: &State, elapsed: Duration) -> String {
         (_, "") => String::new(),
         (_, message) => format!("  {message}"),
     };
-    format!("{}  {} s{message}", state.title, elapsed.as_secs())
+    let left =
+        time_left(state.fraction, elapsed).map(|left| format!("  about {} s left", left.as_secs()));
+    let left = left.unwrap_or_default();
+    format!("{}  {} s{message}{left}", state.title, elapsed.as_secs())
+}
+
+/// `None` if the tool does not say how much is done, or not enough is done for an estimate.
+fn time_left(fraction: Option<f64>, elapsed: Duration) -> Option<Duration> {
+    // The fraction is untrusted: it can be no number.
+    let fraction = fraction.filter(|fraction| (0.05..1.0).contains(fraction))?;
+    (elapsed >= MIN_ESTIMATED).then(|| elapsed.mul_f64((1.0 - fraction) / fraction))
 }
 
 fn width() -> usize {
@@ -250,6 +269,7 @@ mod tests {
         let state = State {
             title: "bash".to_owned(),
             message: "2/5 reading".to_owned(),
+            fraction: None,
             output: b"one\ntwo\x1b[2J\nthree\nfour\n10%\r20%\nsix is a long line of output\n\n"
                 .to_vec(),
             preparing: None,
@@ -267,6 +287,26 @@ mod tests {
                 "    │ six is a long l…",
             ]
         );
+    }
+
+    #[test]
+    fn the_time_that_is_left_is_estimated() {
+        let left = |progress: f64, total: f64, elapsed| {
+            let left = time_left(Some(progress / total), Duration::from_secs(elapsed));
+            left.map(|left| left.as_secs())
+        };
+        assert_eq!(left(2.0, 5.0, 4), Some(6));
+        assert_eq!(left(2.0, 5.0, 1), None);
+        for (progress, total) in [
+            (0.0, 0.0),
+            (f64::NAN, 1.0),
+            (-1.0, 5.0),
+            (0.1, 5.0),
+            (5.0, 5.0),
+        ] {
+            assert_eq!(left(progress, total, 4), None, "{progress}/{total}");
+        }
+        assert_eq!(time_left(None, Duration::from_secs(4)), None);
     }
 
     #[test]
