@@ -155,7 +155,7 @@ fn the_user_moves_a_running_command_to_the_background_from_another_terminal() {
         &json!({"command": LONG, "timeout_ms": 600_000}),
     );
     let call = poll_until(|| {
-        let calls = env.run_json(&["calls", "--unfinished", "--json"]);
+        let calls = env.run_json(&["calls", "--running", "--json"]);
         calls[0]["id"].as_str().map(str::to_owned)
     });
     let moved = poll_until(|| {

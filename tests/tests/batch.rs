@@ -159,7 +159,7 @@ fn ctrl_c_cancels_what_has_not_ended_and_every_call_has_its_result() {
     );
     let message = results[2]["error"]["message"].as_str().unwrap();
     assert!(message.contains("/slow of the same turn"), "{message}");
-    let calls = env.run_json(&["calls", "--unfinished", "--json"]);
+    let calls = env.run_json(&["calls", "--running", "--json"]);
     assert_eq!(calls, json!([]));
 }
 

@@ -84,6 +84,11 @@ const PREPARATIONS: &[(&str, &str, &str)] = &[
         printf 'name = "rewrite"\nversion = "0.1.0"\ndescription = "An example"\n' | cat - needs.toml > plugin.toml
         host pack "$GUESTS/rewrite.wasm" --manifest plugin.toml --output rewrite.wasm"#,
     ),
+    (
+        "docs/terminal.md",
+        "host run --plugins ./plugins --allow-path .:rw --allow-tool edit_file",
+        "printf '# Notes\n\n- call Ada\n' > notes.md",
+    ),
 ];
 
 #[test]
@@ -143,16 +148,20 @@ fn documents_name_existing_commands_and_flags() {
                     let output = host(&words).arg("--help").output().unwrap();
                     String::from_utf8(output.stdout).unwrap()
                 });
+                let listed = help
+                    .lines()
+                    .any(|line| line.starts_with(&format!("  {word} ")));
+                let takes_commands = command.is_empty() || help.contains("Commands:\n");
+                let is_argument = help.contains("Arguments:\n") && !listed;
                 let exists = if let Some(flag) = flag.find(word) {
                     has_flags = true;
                     help.split(|c: char| c != '-' && !c.is_ascii_lowercase())
                         .any(|word| word == flag.as_str())
-                } else if has_flags || !help.contains("Commands:\n") {
+                } else if has_flags || !takes_commands || is_argument {
                     true
                 } else if word.starts_with(|c: char| c.is_ascii_lowercase()) {
                     let _ = write!(command, "{word} ");
-                    help.lines()
-                        .any(|line| line.starts_with(&format!("  {word} ")))
+                    listed
                 } else {
                     // A placeholder such as `COMMAND`.
                     break;

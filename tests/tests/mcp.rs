@@ -468,7 +468,7 @@ fn c_11_sigint_leaves_no_unfinished_records() {
     let killed = Command::new("kill").args(["-INT", &id]).status().unwrap();
     assert!(killed.success());
     assert_eq!(session.child.wait().unwrap().code(), Some(0));
-    let calls = env.run_json(&["calls", "--unfinished", "--json"]);
+    let calls = env.run_json(&["calls", "--running", "--json"]);
     assert_eq!(calls, json!([]));
     let again = env.run_with_plugins(&["call", "current_time"]);
     assert!(!again.stderr.contains("did not finish"), "{again:?}");

@@ -238,10 +238,7 @@ fn a_stopped_server_records_the_ends_of_its_calls() {
         for call in calls.as_array().unwrap() {
             assert_eq!(call["state"], json!("cancelled"), "{calls}");
         }
-        assert_eq!(
-            env.run_json(&["calls", "--unfinished", "--json"]),
-            json!([])
-        );
+        assert_eq!(env.run_json(&["calls", "--running", "--json"]), json!([]));
     }
 }
 

@@ -85,7 +85,7 @@ fn a_second_process_approves_while_the_first_one_waits() {
         std::fs::read_to_string(env.workspace().join("new.txt")).unwrap(),
         "hello"
     );
-    let shown = env.run_json(&["calls", "show", &id, "--json"]);
+    let shown = env.run_json(&["calls", &id, "--json"]);
     let approval = &shown["approval"];
     assert_eq!(
         [
@@ -190,7 +190,7 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
         "omit --scope",
     );
     check(&env.run(&["approve", id]), 0, "with exactly this input");
-    let approvals = env.run_json(&["approvals", "list", "--json"]);
+    let approvals = env.run_json(&["approvals", "--json"]);
     assert_eq!(approvals[0]["usesLeft"], 1);
     check(&env.run(&["approve", id]), 2, "the call has ended (sealed)");
     expect_test::expect![[r#"
@@ -204,7 +204,7 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
         [SEQ] [N] ms approved approved cli: once
         [SEQ] [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
     .assert_eq(
-        plain(&env.run(&["calls", "show", id]).stdout, id)
+        plain(&env.run(&["calls", id]).stdout, id)
             .split_once("\n\n")
             .unwrap()
             .1,
@@ -222,7 +222,7 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
         0,
         "has ended",
     );
-    check(&env.run(&["calls", "show", &id]), 0, "deny by cli: no more");
+    check(&env.run(&["calls", &id]), 0, "deny by cli: no more");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     // The next one is not asked about.
     assert_eq!(env.run_with_plugins(&WRITE).code, Some(0));
 
-    let list = env.run_json(&["approvals", "list", "--json"]);
+    let list = env.run_json(&["approvals", "--json"]);
     let approval = list[0]["id"].as_str().unwrap();
     assert_eq!(
         (&list[0]["used"], &list[0]["holds"]),
@@ -288,7 +288,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         2,
         "is no longer in effect (revoked",
     );
-    let list = env.run_json(&["approvals", "list", "--json"]);
+    let list = env.run_json(&["approvals", "--json"]);
     assert_eq!(
         (list.as_array().unwrap().len(), &list[0]["usesLeft"]),
         (1, &json!(1))
@@ -305,8 +305,8 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         0,
         "revoked a-",
     );
-    assert_eq!(env.run_json(&["approvals", "list", "--json"]), json!([]));
-    let all = env.run_json(&["approvals", "list", "--all", "--json"]);
+    assert_eq!(env.run_json(&["approvals", "--json"]), json!([]));
+    let all = env.run_json(&["approvals", "--all", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), 2);
     check(
         &env.run(&["approvals", "revoke", "--all"]),
@@ -344,7 +344,7 @@ fn a_changed_trail_is_found() {
     );
     let after = env.run(&["audit", "export", "--after", "23"]).stdout;
     assert_eq!(after.lines().count(), 1);
-    let list = env.run(&["audit", "list", "--limit", "5"]);
+    let list = env.run(&["audit", "--after", "0", "--limit", "5"]);
     assert_eq!(list.stdout.lines().count(), 6);
     check(&list, 0, "continue with --after 5");
 
@@ -464,8 +464,9 @@ fn two_processes_share_a_store() {
     let table = env.run(&["calls", "--since", "1h", "--limit", "2"]);
     let id = calls[0]["id"].as_str().unwrap();
     let first = plain(table.stdout.lines().nth(1).unwrap(), id);
-    let expected = "[DATE] [TIME] [CALL] write_file completed [N] rule ";
+    let expected = "[DATE] [TIME] [CALL] write_file completed ";
     assert!(first.starts_with(expected), "{first}");
+    assert!(first.contains(".txt rule user:1 allow "), "{first}");
     assert_eq!(table.stdout.lines().count(), 3);
 }
 

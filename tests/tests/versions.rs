@@ -59,7 +59,7 @@ impl House {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let report: Value = serde_json::from_str(&ended.stdout).unwrap();
         let id = report["id"].as_str().unwrap();
-        let record = self.run(&["calls", "show", id, "--json"], "");
+        let record = self.run(&["calls", id, "--json"], "");
         let record: Value = serde_json::from_str(&record.stdout).unwrap();
         assert!(record["toolHash"].as_str().unwrap().starts_with("sha256:"));
         record["toolVersion"].as_str().unwrap().to_owned()

@@ -140,7 +140,16 @@ impl Step {
             Self::Bless => shell::run(test(job).env("UPDATE_EXPECT", "1")),
             Self::Picture => shell::run(
                 test(job)
-                    .args(["--test", "picture", "--test", "ui", "--", "the_picture"])
+                    .args([
+                        "--test",
+                        "picture",
+                        "--test",
+                        "terminal_picture",
+                        "--test",
+                        "ui",
+                        "--",
+                        "picture",
+                    ])
                     .env("UPDATE_EXPECT", "1"),
             ),
             Self::Format => shell::run(job.cargo("fmt").args(["--all", "--check"]))

@@ -3,12 +3,13 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::answer::{ApproveArgs, DenyArgs};
-use crate::commands::approvals::ApprovalsCommand;
-use crate::commands::audit::AuditCommand;
+use crate::commands::approvals::{self, ApprovalsArgs};
+use crate::commands::audit::{self, AuditArgs};
 use crate::commands::batch::{self, BatchArgs};
 use crate::commands::bench::{self, BenchArgs};
 use crate::commands::call::{self, CallArgs};
-use crate::commands::calls::CallsArgs;
+use crate::commands::calls::{self, CallsArgs};
+use crate::commands::cancel::{self, CancelArgs};
 use crate::commands::check::{self, CheckArgs};
 use crate::commands::config::ConfigCommand;
 use crate::commands::dev::{self, DevArgs};
@@ -20,7 +21,7 @@ use crate::commands::mcp::McpCommand;
 use crate::commands::new::NewArgs;
 use crate::commands::pack::PackArgs;
 use crate::commands::packages;
-use crate::commands::plugins::PluginsArgs;
+use crate::commands::plugins::{self, PluginsArgs};
 use crate::commands::policy::PolicyCommand;
 use crate::commands::prune::PruneArgs;
 use crate::commands::run::{self, RunArgs};
@@ -30,40 +31,14 @@ use crate::commands::test::{self, TestArgs};
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::ui::{self, UiArgs};
-use crate::commands::undo::UndoArgs;
+use crate::commands::undo::{self, UndoArgs};
 use crate::terminal::options::TerminalArgs;
-
-const AFTER_HELP: &str = "\
-Examples:
-  host run --plugins ./plugins --allow-path .            serve MCP, or a prompt at a terminal
-  host call grep pattern=TODO --plugins ./plugins --allow-path src
-  host call write_file '{\"path\": \"a.txt\", \"content\": \"hi\"}' \\
-      --plugins ./plugins --allow-path out:rw --allow-tool write_file
-  host inspect plugins/files.wasm                        show the manifest and tools of a plugin
-
-Exit codes:
-  0  success
-  1  the tool failed
-  2  usage error
-  3  configuration error
-  4  no plugin could be loaded
-  5  denied
-  6  timeout or other limit exceeded
-  7  internal error
-  8  waiting for approval
-  9  the records cannot be read or written
-  10 a signature or digest is missing or wrong, or the plugin was revoked
-  11 what is installed differs from the lock file
-  12 a registry or server did not deliver a package
-
-Plugins cannot use files, environment variables, the network or programs unless you grant it.";
 
 #[derive(Debug, Parser)]
 #[command(
     name = "host",
     version,
     about = "Run agent tools, each call in its own sandbox",
-    after_help = AFTER_HELP,
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true
@@ -101,6 +76,7 @@ pub enum Command {
     /// List tools
     Tools(ToolsArgs),
     /// List plugins and what they are granted, and why others could not be loaded; change those of a running host
+    #[command(after_help = plugins::HELP)]
     Plugins(Box<PluginsArgs>),
     /// Show the manifest, imports and tools of a plugin file without granting it anything
     Inspect(InspectArgs),
@@ -168,23 +144,24 @@ pub enum Command {
         /// Shell that the script is for; see its documentation for where to put the script
         shell: clap_complete::Shell,
     },
-    /// List recorded calls, newest first, or show one
+    /// List recorded calls, newest first, or explain one
+    #[command(after_help = calls::HELP)]
     Calls(CallsArgs),
+    /// Stop a call of a running host
+    #[command(after_help = cancel::HELP)]
+    Cancel(CancelArgs),
     /// List client sessions, newest first
     Sessions(SessionsArgs),
-    /// Read, verify and export the audit trail of calls
-    Audit {
-        #[command(subcommand)]
-        command: AuditCommand,
-    },
-    /// Manage saved approvals
-    Approvals {
-        #[command(subcommand)]
-        command: ApprovalsCommand,
-    },
+    /// List, verify and export the audit trail of calls
+    #[command(after_help = audit::HELP)]
+    Audit(AuditArgs),
+    /// List saved approvals, and revoke, explain or narrow them
+    #[command(after_help = approvals::HELP)]
+    Approvals(ApprovalsArgs),
     /// Delete old and oversized data according to `[retention]` in the configuration
     Prune(PruneArgs),
-    /// Undo file changes made by calls
+    /// Show and undo the last change of files, or another one
+    #[command(after_help = undo::HELP)]
     Undo(UndoArgs),
     /// Approve a call that is waiting for approval
     Approve(ApproveArgs),

@@ -63,6 +63,10 @@ pub enum ControlRequest {
     OpenPage {
         address: Option<SocketAddr>,
     },
+    /// Stops a call.
+    CancelCall {
+        call: String,
+    },
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

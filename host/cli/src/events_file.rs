@@ -27,11 +27,11 @@ use crate::value_parsers::front_end_parser;
 #[derive(Debug, Clone, Default, Args)]
 pub struct EventsArgs {
     /// Append events to this file as JSON lines
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Event options", long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub events: Option<PathBuf>,
 
     /// Write the events of --events in the format of another agent system
-    #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = front_end_parser())]
+    #[arg(help_heading = "Event options", long, value_name = "SYSTEM", requires = "events", value_parser = front_end_parser())]
     pub events_as: Option<FrontEnd>,
 }
 
@@ -254,7 +254,7 @@ mod tests {
             events_as: None,
         };
         args.open("the result", &mut Vec::new())
-            .map_err(|failure| format!("{} {:#}", failure.exit.code(), failure.error))
+            .map_err(|failure| format!("{} {failure}", failure.exit.code()))
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Exit codes, which scripts rely on. `host --help` lists them.
 
+use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use toolhost_contract::ErrorClass;
@@ -118,6 +120,19 @@ pub struct CliError {
     pub error: anyhow::Error,
 }
 
+/// The message with its causes. A cause that the message before it contains already is left out.
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = self.error.to_string();
+        for cause in self.error.chain().skip(1).map(ToString::to_string) {
+            if !shown.contains(&cause) {
+                shown = format!("{shown}: {cause}");
+            }
+        }
+        f.write_str(&shown)
+    }
+}
+
 impl CliError {
     pub fn new(exit: Exit, message: impl std::fmt::Display) -> Self {
         Self {
@@ -147,5 +162,37 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
             exit,
             error: error.into(),
         })
+    }
+}
+
+/// The working directory of this process.
+pub fn current_directory() -> Result<PathBuf, CliError> {
+    std::env::current_dir().map_err(|error| {
+        let message =
+            format!("cannot read the current directory: {error}; change to one that exists");
+        CliError::new(Exit::Usage, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_message_does_not_repeat_its_causes() {
+        let cause = || std::io::Error::other("disk full");
+        for (error, shown) in [
+            (Err(cause()).context("a.txt"), "a.txt: disk full"),
+            (
+                Err(cause()).context("a.txt: disk full").context("write"),
+                "write: a.txt: disk full",
+            ),
+        ] {
+            let error: anyhow::Result<()> = error;
+            let error = error.or_exit(Exit::Internal).unwrap_err();
+            assert_eq!(error.to_string(), shown);
+        }
     }
 }

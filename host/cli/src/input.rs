@@ -11,6 +11,11 @@ use toolhost_contract::text;
 pub enum InputError {
     #[error("`{0}` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object")]
     NotAPair(String),
+    #[error("`{value}` has no name; use `key=value`, because the tool requires {}", .required.join(", "))]
+    Nameless {
+        value: String,
+        required: Vec<String>,
+    },
     #[error("`{0}` is given twice; to pass a list, use `{0}:=[\"a\",\"b\"]`")]
     Duplicate(String),
     #[error("`{key}={value}` should be {expected}: {reason}")]
@@ -71,13 +76,65 @@ fn parse_object(json: &str) -> Result<Value, InputError> {
 
 fn parse_pairs(arguments: &[String], schema: Option<&Value>) -> Result<Value, InputError> {
     let mut input = Map::new();
-    for argument in arguments {
-        let (key, value) = parse_pair(argument, schema)?;
+    for (index, argument) in arguments.iter().enumerate() {
+        let is_first = index == 0;
+        let (key, value) = match schema.filter(|_| is_first && !is_pair(argument)) {
+            Some(schema) => parse_nameless(argument, schema)?,
+            None => parse_pair(argument, schema)?,
+        };
         if input.insert(key.clone(), value).is_some() {
             return Err(InputError::Duplicate(key));
         }
     }
     Ok(Value::Object(input))
+}
+
+/// Whether the argument starts with a name and `=`.
+fn is_pair(argument: &str) -> bool {
+    let Some((key, _)) = argument.split_once('=') else {
+        return false;
+    };
+    let name = key.strip_suffix(':').unwrap_or(key);
+    let is_part = |c: char| c.is_alphanumeric() || "_-.$".contains(c);
+    !name.is_empty() && name.chars().all(is_part)
+}
+
+/// A value without a name, for the parameter that needs none.
+fn parse_nameless(argument: &str, schema: &Value) -> Result<(String, Value), InputError> {
+    if let Some(name) = nameless_parameter(schema) {
+        return parse_value(name, argument, Some(schema));
+    }
+    let value = text::escape_line(argument, 80);
+    let names = required(schema).take(MAX_NAMED);
+    let required: Vec<_> = names.map(|name| text::escape_line(name, 80)).collect();
+    Err(if required.is_empty() {
+        InputError::NotAPair(value)
+    } else {
+        InputError::Nameless { value, required }
+    })
+}
+
+/// Maximum number of parameters that an error names.
+const MAX_NAMED: usize = 6;
+
+/// The parameter whose name can be left out: the only required one, or else the only one.
+pub fn nameless_parameter(schema: &Value) -> Option<&str> {
+    let mut required = required(schema);
+    match (required.next(), required.next()) {
+        (Some(name), None) => Some(name),
+        (Some(_), Some(_)) => None,
+        (None, _) => {
+            let properties = schema.get("properties")?.as_object()?;
+            let mut names = properties.keys();
+            let first = names.next()?;
+            names.next().is_none().then_some(first)
+        }
+    }
+}
+
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn parse_pair(argument: &str, schema: Option<&Value>) -> Result<(String, Value), InputError> {
@@ -89,17 +146,30 @@ fn parse_pair(argument: &str, schema: Option<&Value>) -> Result<(String, Value),
         Some(key) => (key, true),
         None => (key, false),
     };
-    let wrong = |expected: String, reason: String| InputError::WrongType {
+    if json {
+        let value = exact_integers::parse_exact(value)
+            .map_err(|error| wrong_type(key, value, "JSON".to_owned(), error))?;
+        return Ok((key.to_owned(), value));
+    }
+    parse_value(key, value, schema)
+}
+
+fn wrong_type(key: &str, value: &str, expected: String, reason: String) -> InputError {
+    InputError::WrongType {
         key: text::escape_line(key, 80),
         value: text::escape_line(value, 80),
         expected,
         reason,
-    };
-    if json {
-        let value =
-            exact_integers::parse_exact(value).map_err(|error| wrong("JSON".to_owned(), error))?;
-        return Ok((key.to_owned(), value));
     }
+}
+
+/// Parses a text as the type of its parameter.
+fn parse_value(
+    key: &str,
+    value: &str,
+    schema: Option<&Value>,
+) -> Result<(String, Value), InputError> {
+    let wrong = |expected, reason| wrong_type(key, value, expected, reason);
     let types = match schema {
         Some(schema) => types_of(schema, key),
         None => BTreeSet::from(["string"]),

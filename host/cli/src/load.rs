@@ -506,21 +506,29 @@ impl RunningHost {
 
     /// Reports rules and settings that match nothing, once all tools are registered.
     fn report_unmatched(&self) {
+        for problem in self.unmatched_names() {
+            note(&format!("warning: {problem}"));
+        }
+    }
+
+    /// Rules and settings that match none of the registered tools and plugins. Empty if a plugin could not be loaded.
+    pub fn unmatched_names(&self) -> Vec<String> {
         let loaded = self.loaded.loaded();
         // The rules of a plugin that failed to load match nothing either, and its error is enough.
-        if loaded.broken.is_empty() {
-            let plugins: Vec<&str> = loaded
-                .plugins
-                .iter()
-                .map(|served| served.manifest.name.as_str())
-                .collect();
-            let registry = self.kernel.registry();
-            for found in self.loaded.rule_warnings() {
-                note(&format!("warning: {}: {}", found.position, found.message));
-            }
-            for warning in unmatched_settings(&self.settings.core, &registry, &plugins) {
-                note(&format!("warning: {warning}"));
-            }
+        if !loaded.broken.is_empty() {
+            return Vec::new();
         }
+        let plugins: Vec<&str> = loaded
+            .plugins
+            .iter()
+            .map(|served| served.manifest.name.as_str())
+            .collect();
+        let rules = self.loaded.rule_warnings().into_iter();
+        let mut problems: Vec<String> = rules
+            .map(|found| format!("{}: {}", found.position, found.message))
+            .collect();
+        let registry = self.kernel.registry();
+        problems.extend(unmatched_settings(&self.settings.core, &registry, &plugins));
+        problems
     }
 }

@@ -10,10 +10,12 @@ mod config;
 mod control;
 mod events_file;
 mod exit;
+mod help;
 mod host_args;
 mod input;
 mod json;
 mod load;
+mod logging;
 mod prompt;
 mod records;
 mod serve;
@@ -32,7 +34,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches as _;
 use toolhost_contract::text;
 
 use crate::args::{Cli, Command};
@@ -50,7 +52,11 @@ const IDLE_THREADS: Duration = Duration::from_secs(1);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let Cli { terminal, command } = Cli::parse();
+    let matches = help::command_for_arguments().get_matches();
+    let Cli { terminal, command } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     terminal.apply();
     if let Command::ProcessLauncher { role } = &command {
         // Executes the program in place of this process.
@@ -66,15 +72,14 @@ fn main() -> ExitCode {
         ));
     }
     capture_no_backtraces_in_errors();
+    logging::start();
     raise_descriptor_limit();
     match run(command) {
         Ok(exit) => exit.into(),
-        Err(CliError { exit, error }) => {
-            terminal::note(&format!(
-                "error: {}",
-                text::escape_lines(&format!("{error:#}"), 8_000)
-            ));
-            exit.into()
+        Err(error) => {
+            let shown = text::escape_lines(&error.to_string(), 8_000);
+            terminal::note(&format!("error: {shown}"));
+            error.exit.into()
         }
     }
 }
@@ -121,11 +126,10 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Init(args) => commands::init::init(&args),
         Command::Doctor(args) => runtime()?.block_on(commands::doctor::doctor(&args)),
         Command::Calls(args) => commands::calls::calls(args),
+        Command::Cancel(args) => commands::cancel::cancel(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
-        Command::Audit { command } => runtime()?.block_on(commands::audit::audit(command)),
-        Command::Approvals { command } => {
-            runtime()?.block_on(commands::approvals::approvals(command))
-        }
+        Command::Audit(args) => runtime()?.block_on(commands::audit::audit(args)),
+        Command::Approvals(args) => runtime()?.block_on(commands::approvals::approvals(args)),
         Command::Prune(args) => runtime()?.block_on(commands::prune::prune(args)),
         Command::Undo(args) => runtime()?.block_on(commands::undo::undo(args)),
         Command::Approve(args) => runtime()?.block_on(commands::answer::approve(args)),
@@ -158,15 +162,15 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Pack(args) => runtime()?.block_on(commands::pack::pack(&args)),
         Command::Bench(args) => runtime()?.block_on(commands::bench::bench(args)),
         Command::Completions { shell } => {
-            commands::completions::completions(shell, &mut Cli::command())
+            commands::completions::completions(shell, &mut help::command())
         }
         #[cfg(debug_assertions)]
         Command::PackageFiles { name, directory } => {
-            commands::package_files::package_files(name, &directory, Cli::command())
+            commands::package_files::package_files(name, &directory, help::command())
         }
         Command::Config {
             command: ConfigCommand::Check { file },
-        } => commands::config::check(file),
+        } => runtime()?.block_on(commands::config::check(file)),
         Command::Mcp { command } => commands::mcp::mcp(&runtime()?, command),
         Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
         Command::CompileWorker | Command::ProcessLauncher { .. } => Ok(Exit::Ok),

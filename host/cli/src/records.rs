@@ -18,22 +18,43 @@ pub struct StoreArgs {
     pub config: Option<PathBuf>,
 }
 
+/// The store of these settings, whose audit chain is verified.
+pub struct Records {
+    pub settings: CliSettings,
+    pub store: Store,
+    /// Number of the last step of the chain.
+    pub last_step: i64,
+}
+
 impl StoreArgs {
     pub fn open(&self) -> Result<Store, CliError> {
-        let settings = CliSettings::load(&HostArgs {
-            config: self.config.clone(),
-            ..HostArgs::default()
-        })?;
-        open(&settings)
+        open(&self.load()?)
     }
 
     /// Opens the store and verifies the audit chain against its head. Rows are compared with the chain when read.
     pub fn open_verified(&self) -> Result<Store, CliError> {
-        let store = self.open()?;
+        self.open_records().map(|records| records.store)
+    }
+
+    /// Like [`Self::open_verified`], with the settings and the last step.
+    pub fn open_records(&self) -> Result<Records, CliError> {
+        let settings = self.load()?;
+        let store = open(&settings)?;
         match store.verify_chain().or_exit(Exit::Store)? {
-            Verification::Verified { .. } => Ok(store),
+            Verification::Verified { rows, .. } => Ok(Records {
+                settings,
+                store,
+                last_step: rows,
+            }),
             Verification::Broken { seq, reason } => Err(chain_broken(seq, &reason)),
         }
+    }
+
+    fn load(&self) -> Result<CliSettings, CliError> {
+        CliSettings::load(&HostArgs {
+            config: self.config.clone(),
+            ..HostArgs::default()
+        })
     }
 }
 

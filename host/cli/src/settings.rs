@@ -23,7 +23,7 @@ use crate::config::{
     self, AbTestTable, Bound, Config, FileFormat, PathEntry, PluginTable, PoolsTable,
     RetentionTable, SignaturesTable, StoreTable, UseTools, Variable, expand_variables,
 };
-use crate::exit::{CliError, Exit, OrExit};
+use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::host_args::HostArgs;
 use crate::shipped_plugins;
 
@@ -85,7 +85,7 @@ impl CliSettings {
     }
 
     fn load_for(args: &HostArgs, interactive: bool) -> Result<Self, CliError> {
-        let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+        let directory = current_directory()?;
         let file = match &args.config {
             Some(file) => Some(directory.join(file)),
             // A file that cannot be accessed is an error later, because its deny rules must not be ignored.
@@ -114,7 +114,7 @@ impl CliSettings {
         file: Option<PathBuf>,
         interactive: bool,
     ) -> Result<Self, CliError> {
-        let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+        let directory = current_directory()?;
         let shipped_plugins = shipped_plugins::find();
         let world = SettingsEnv {
             directory: &directory,

@@ -53,6 +53,25 @@ pub fn settings_with_files(
     )
 }
 
+/// A row with this record.
+pub fn call_row(record: serde_json::Value) -> toolhost_store::CallRow {
+    toolhost_store::CallRow {
+        id: "c-1".to_owned(),
+        session: "s-1".to_owned(),
+        batch: None,
+        parent: None,
+        tool: None,
+        plugin: None,
+        state: "denied".to_owned(),
+        finished: true,
+        deferred: false,
+        effectful: false,
+        created_ms: 0,
+        updated_ms: 0,
+        record,
+    }
+}
+
 /// A kernel with one plugin whose tools do nothing.
 pub fn kernel(plugin: &str, tools: Vec<Descriptor>) -> Kernel {
     let kernel = Kernel::new(

@@ -6,8 +6,9 @@ use toolhost_contract::{Descriptor, text};
 
 use crate::terminal::style::{Paint, Style};
 
-/// `name` is the registered name, which differs from the tool's own name after qualification.
-pub fn describe_tool(name: &str, tool: &Descriptor, style: Style) -> String {
+/// `name` is the registered name, which differs from the tool's own name after qualification. Lines are wrapped at words
+/// if there is a `width`.
+pub fn describe_tool(name: &str, tool: &Descriptor, style: Style, width: Option<usize>) -> String {
     let mut facts = vec![tool.effect().as_str().to_owned()];
     if tool.annotations.open_world == Some(true) {
         facts.push("network".to_owned());
@@ -33,22 +34,33 @@ pub fn describe_tool(name: &str, tool: &Descriptor, style: Style) -> String {
     lines.extend(
         text::escape_lines(&tool.description, 4_000)
             .lines()
-            .map(|line| format!("  {line}")),
+            .map(|line| wrap(line, "  ", "  ", width)),
     );
     lines.extend(
         parameters(&tool.input_schema)
             .into_iter()
-            .map(|line| format!("    {line}")),
+            .map(|line| wrap(&line, "    ", "        ", width)),
     );
     for example in &tool.examples {
         let description = text::escape_line(&example.description, 200);
         let input = text::escape_line(&example.input.to_string(), 1_000);
-        lines.push(style.paint(
-            Paint::Dim,
-            &format!("  e.g. {description}: {name} '{input}'"),
-        ));
+        let example = format!("e.g. {description}: {name} '{input}'");
+        let example = wrap(&example, "  ", "      ", width);
+        lines.extend(example.lines().map(|line| style.paint(Paint::Dim, line)));
     }
     lines.join("\n")
+}
+
+/// Wraps a line at words. Words that are too long stay whole.
+fn wrap(line: &str, first: &str, next: &str, width: Option<usize>) -> String {
+    let Some(width) = width else {
+        return format!("{first}{line}");
+    };
+    let options = textwrap::Options::new(width)
+        .initial_indent(first)
+        .subsequent_indent(next)
+        .break_words(false);
+    textwrap::fill(line, options)
 }
 
 fn parameters(schema: &Value) -> Vec<String> {
@@ -73,8 +85,10 @@ fn parameters(schema: &Value) -> Vec<String> {
             .map(|default| format!(" = {default}"))
             .unwrap_or_default();
         let description = property.get("description").and_then(Value::as_str);
-        let description = description
-            .map(|description| format!("  {}", text::escape_line(description, 300)))
+        // Lists become one paragraph.
+        let words = description.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+        let description = words
+            .map(|description| format!("  {}", text::escape_line(&description, 300)))
             .unwrap_or_default();
         format!(
             "{}{optional}: {}{default}{description}",
@@ -167,6 +181,24 @@ mod tests {
                 limit?: integer | null
                 any?: any
               e.g. all: grep '{"pattern":"x"}'"#]]
-        .assert_eq(&super::describe_tool("grep", &tool, Style::PLAIN));
+        .assert_eq(&super::describe_tool("grep", &tool, Style::PLAIN, None));
+    }
+
+    #[test]
+    fn lines_are_wrapped_at_words() {
+        let mut tool = Descriptor::new(
+            ToolName::parse("grep").unwrap(),
+            "Finds text in files, and prints the matching lines.",
+        );
+        tool.input_schema = json!({"properties": {
+            "pattern": {"type": "string", "description": "What to find, as a regular expression"},
+        }});
+        expect_test::expect![[r"
+            grep (destroys)
+              Finds text in files, and prints the
+              matching lines.
+                pattern?: string  What to find, as
+                    a regular expression"]]
+        .assert_eq(&super::describe_tool("grep", &tool, Style::PLAIN, Some(38)));
     }
 }

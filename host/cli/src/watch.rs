@@ -29,7 +29,7 @@ const DATE_CHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Default, Args)]
 pub struct WatchArgs {
     /// Load plugins again when their files change. A version that cannot be loaded is reported, and the old one stays
-    #[arg(long)]
+    #[arg(help_heading = "Other options", long)]
     pub watch: bool,
 }
 

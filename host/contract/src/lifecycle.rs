@@ -203,6 +203,8 @@ pub enum Transition {
         /// The rule, hook or user that denied the call.
         by: Option<String>,
         note: Option<String>,
+        /// How to allow such calls, for the user.
+        remedy: Option<String>,
     },
     Cancelled {
         reason: String,

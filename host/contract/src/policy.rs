@@ -397,6 +397,21 @@ impl Policy {
         }
     }
 
+    /// The same policy with one more rule, which the user added while the host runs.
+    pub fn with_rule(&self, rule: RuleSpec) -> Result<Self, Diagnostic> {
+        if self.inner.disable_always_allow && rule.decision == Decision::Allow {
+            return Err(Diagnostic::error(
+                &rule.source,
+                "disable_always_allow forbids new allow rules; approve each call",
+            ));
+        }
+        let mut spec = self.inner.spec.clone();
+        spec.rules.push(rule);
+        // Only the new rule can be invalid.
+        let policy = Self::new(spec).map_err(|mut wrong| wrong.swap_remove(0))?;
+        policy.with_mode(self.mode)
+    }
+
     /// The contents of this policy, which was just created, for calls whose paths are resolved as in `other`. Its own
     /// patterns are already compiled to paths on the host.
     fn with_guest_paths_of(self, other: &Policy) -> Inner {

@@ -375,8 +375,16 @@ impl CallJournal {
             }
             self.asked_at = Some(at);
         }
+        let kind = step.kind();
         let taken = Arc::make_mut(&mut self.record).apply(step, at);
         debug_assert!(taken.is_ok(), "{taken:?}");
+        tracing::debug!(
+            target: "toolhost::call",
+            call = self.record.id.0.as_str(),
+            tool = self.record.name.as_str(),
+            state = self.record.state.as_str(),
+            "{kind}"
+        );
         taken
     }
 
@@ -499,6 +507,7 @@ fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Tra
         reason: error.message.clone(),
         by,
         note,
+        remedy: (!error.recommendations.is_empty()).then(|| error.recommendations.join("; ")),
     }
 }
 

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use serde_json::Value;
 use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp};
-use toolhost_contract::policy::{Mode, Policy};
+use toolhost_contract::policy::{Diagnostic, Mode, Policy, RuleSpec};
 use toolhost_contract::{
     CallError, CallId, Denial, DenialCode, DetachSwitch, ErrorClass, Outcome, QuotaKind,
     SessionKey, Sink,
@@ -519,6 +519,13 @@ impl Kernel {
 
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds a rule until the host exits. Calls that were decided before are not decided again.
+    pub fn add_rule(&self, rule: RuleSpec) -> Result<(), Diagnostic> {
+        let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        *policy = Arc::new(policy.with_rule(rule)?);
+        Ok(())
     }
 
     /// Returns whether models can call this tool. A tool that a rule denies for every input is hidden from them.

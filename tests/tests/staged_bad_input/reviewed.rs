@@ -23,7 +23,7 @@ fn a_tool_that_says_network_is_asked_about_first_and_is_not_staged() {
     let waiting = scene.hold("file_script_online", steps);
     let id = waiting.id.clone();
     let states = || {
-        let shown = parse_json(&scene.run(&["calls", "show", &id, "--json"]));
+        let shown = parse_json(&scene.run(&["calls", &id, "--json"]));
         let trail = shown["auditTrail"].as_array().unwrap().clone();
         let states = trail.iter().map(|line| line["state"].as_str().unwrap());
         states.collect::<Vec<_>>().join(" ")

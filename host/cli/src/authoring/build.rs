@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 use toolhost_authoring::{Project, missing_tools};
@@ -102,6 +103,8 @@ pub fn pack_project(project: &Project, output: &Path) -> Result<bool, CliError> 
     if read_regular(output, MAX_INPUT).is_ok_and(|existing| existing == packed) {
         return Ok(false);
     }
-    replace_file(output, &packed).or_exit(Exit::Internal)?;
+    replace_file(output, &packed)
+        .with_context(|| output.display().to_string())
+        .or_exit(Exit::Internal)?;
     Ok(true)
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use toolhost_authoring::Project;
+use toolhost_contract::text;
 
 use super::{build, pack_project};
 use crate::exit::{CliError, Exit, OrExit as _};
@@ -20,6 +21,13 @@ impl Target {
     /// A directory is a project, which is built.
     pub async fn open(path: &Path) -> Result<Self, CliError> {
         let path = std::path::absolute(path).or_exit(Exit::Usage)?;
+        if !path.exists() {
+            let shown = text::escape_line(&path.to_string_lossy(), 4_096);
+            let message = format!(
+                "{shown} does not exist; name a plugin file, or the directory of a project"
+            );
+            return Err(CliError::new(Exit::Usage, message));
+        }
         if !path.is_dir() {
             return Ok(Self {
                 file: path,

@@ -21,9 +21,26 @@ use crate::settings::CliSettings;
 use crate::terminal::print;
 use crate::terminal::style::table;
 
+pub const HELP: &str = "\
+Examples:
+  host approvals                               the approvals in effect
+  host approvals revoke --tool write_file      ask about each call of this tool again
+  host approvals explain a-1f0c9s8t7u6v5w4x    what an approval covers";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub command: Option<ApprovalsCommand>,
+
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ApprovalsCommand {
-    /// List approvals in effect
+    /// The same as `host approvals`
+    #[command(hide = true)]
     List(ListArgs),
     /// Revoke approvals
     Revoke(RevokeArgs),
@@ -50,7 +67,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 #[group(id = "which", required = true, multiple = false, args = ["ids", "tool", "all"])]
 pub struct RevokeArgs {
-    /// IDs of approvals, as `host approvals list` prints them
+    /// IDs of approvals, as `host approvals` prints them
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
 
@@ -68,7 +85,7 @@ pub struct RevokeArgs {
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// ID of an approval, as `host approvals list` prints it
+    /// ID of an approval, as `host approvals` prints it
     #[arg(value_name = "ID")]
     pub id: String,
 
@@ -79,7 +96,7 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 #[group(id = "how", required = true, multiple = true, args = ["expires", "uses"])]
 pub struct NarrowArgs {
-    /// ID of an approval, as `host approvals list` prints it
+    /// ID of an approval, as `host approvals` prints it
     #[arg(value_name = "ID")]
     pub id: String,
 
@@ -95,12 +112,13 @@ pub struct NarrowArgs {
     pub store: StoreArgs,
 }
 
-pub async fn approvals(command: ApprovalsCommand) -> Result<Exit, CliError> {
-    match command {
-        ApprovalsCommand::List(args) => list(&args),
-        ApprovalsCommand::Revoke(args) => revoke(args).await,
-        ApprovalsCommand::Explain(args) => explain(&args).await,
-        ApprovalsCommand::Narrow(args) => narrow(&args).await,
+pub async fn approvals(args: ApprovalsArgs) -> Result<Exit, CliError> {
+    match args.command {
+        None => list(&args.list),
+        Some(ApprovalsCommand::List(args)) => list(&args),
+        Some(ApprovalsCommand::Revoke(args)) => revoke(args).await,
+        Some(ApprovalsCommand::Explain(args)) => explain(&args).await,
+        Some(ApprovalsCommand::Narrow(args)) => narrow(&args).await,
     }
 }
 
@@ -236,7 +254,7 @@ fn find(store: &Store, id: &str) -> Result<StoredApproval, CliError> {
         .find(|stored| stored.row.id == id);
     found.ok_or_else(|| {
         let message = format!(
-            "no approval `{}`; list approvals with `host approvals list --all`",
+            "no approval `{}`; list approvals with `host approvals --all`",
             text::escape_line(id, 80)
         );
         CliError::new(Exit::Usage, message)
@@ -250,6 +268,8 @@ fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let shown = if args.json {
         let rows: Vec<Value> = approvals.iter().map(StoredApproval::to_json).collect();
         json::pretty(&rows).or_exit(Exit::Internal)?
+    } else if approvals.is_empty() {
+        "no saved approvals are in effect".to_owned()
     } else {
         table(
             &["APPROVAL", "TOOL", "SCOPE", "USED", "STATE", "COVERS"],

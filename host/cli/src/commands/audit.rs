@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufWriter, ErrorKind, Write};
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use toolhost_contract::text;
@@ -17,9 +18,26 @@ use crate::terminal::{note, print};
 /// Transitions held in memory at once during an export.
 const PAGE_SIZE: u32 = 1_000;
 
+pub const HELP: &str = "\
+Examples:
+  host audit                            the last steps of all calls
+  host audit show c-7tq0v0y9a2m5k8xr    the steps of one call
+  host audit verify                     check that no step or record was changed, removed or added";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    pub command: Option<AuditCommand>,
+
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// List steps of calls, oldest first
+    /// The same as `host audit`
+    #[command(hide = true)]
     List(ListArgs),
     /// Show all steps of one call
     Show(ShowArgs),
@@ -46,12 +64,12 @@ pub struct ListArgs {
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// List only steps after this number
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
-    pub after: i64,
+    /// List the steps after this number, oldest first [default: the last steps]
+    #[arg(long, value_name = "SEQ")]
+    pub after: Option<i64>,
 
     /// Maximum number of steps
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=9_999))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=9_999))]
     pub limit: u32,
 
     #[command(flatten)]
@@ -128,26 +146,34 @@ pub enum Format {
     Jsonl,
 }
 
-pub async fn audit(command: AuditCommand) -> Result<Exit, CliError> {
-    match command {
-        AuditCommand::List(args) => list(args),
-        AuditCommand::Show(args) => show(&args),
-        AuditCommand::Verify(args) => verify(&args),
-        AuditCommand::Head { store } => head(&store).await,
-        AuditCommand::Export(args) => export(&args),
+pub async fn audit(args: AuditArgs) -> Result<Exit, CliError> {
+    match args.command {
+        None => list(args.list),
+        Some(AuditCommand::List(args)) => list(args),
+        Some(AuditCommand::Show(args)) => show(&args),
+        Some(AuditCommand::Verify(args)) => verify(&args),
+        Some(AuditCommand::Head { store }) => head(&store).await,
+        Some(AuditCommand::Export(args)) => export(&args),
     }
 }
 
 fn list(args: ListArgs) -> Result<Exit, CliError> {
-    let store = args.store.open_verified()?;
+    let records = args.store.open_records()?;
+    let store = &records.store;
     // One more than is printed, to detect whether more exist.
     let limit = args.limit + 1;
+    let is_narrowed = args.call.is_some() || args.session.is_some();
+    let after = args.after.unwrap_or(if is_narrowed {
+        0
+    } else {
+        records.last_step.saturating_sub(args.limit.into()).max(0)
+    });
     let mut lines = store
         .transitions(&TransitionFilter {
             call: args.call,
             session: args.session,
             every_subject: true,
-            after_seq: args.after,
+            after_seq: after,
             limit,
         })
         .or_exit(Exit::Store)?;
@@ -231,7 +257,9 @@ fn export(args: &ExportArgs) -> Result<Exit, CliError> {
         Err(ExportError::Store(failure)) => Err(failure),
         // A closed pipe, as in `… | head`, is not an error.
         Err(ExportError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        Err(ExportError::Output(error)) => Err(error).or_exit(Exit::Internal),
+        Err(ExportError::Output(error)) => Err(error)
+            .context("cannot write the steps to standard output")
+            .or_exit(Exit::Internal),
     }
 }
 

@@ -9,6 +9,7 @@ use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Effect, SessionKey, Sink, text};
 use toolhost_kernel::{CallRequest, Report, ToolEntry};
 
+use super::undo::describe_commits;
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::{CallerArgs, HostArgs};
@@ -50,7 +51,7 @@ pub struct CallArgs {
     pub input: Vec<String>,
 
     /// Print one JSON object: {ok, id, tool, outcome or error, duration_ms, …}
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     pub json: bool,
 
     #[command(flatten)]
@@ -113,6 +114,9 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     // The thread of a cancelled question may still have to restore the terminal settings.
     SCREEN.wait_until_free();
     host.kernel.close_session(&session, "host call");
+    let changed = report
+        .as_ref()
+        .and_then(|report| changed(&host, report, args.json));
     tokio::select! {
         ended = host.shut_down() => ended?,
         // A second Ctrl-C does not wait.
@@ -134,6 +138,9 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
         print(&shown).or_exit(Exit::Internal)?;
     } else {
         show(&report, TextForm::of(&registry, &report), &output)?;
+    }
+    if let Some(changed) = changed {
+        note(&changed);
     }
     Ok(exit_status(&report))
 }
@@ -163,6 +170,16 @@ pub fn kept_after_cancel(tool: Option<&ToolEntry>) -> &'static str {
         Some(_) => "what it may have changed is kept",
         None => "it did not run",
     }
+}
+
+/// What the call changed and how to undo it, for users at a terminal.
+fn changed(host: &RunningHost, report: &Report, json: bool) -> Option<String> {
+    if json || !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let store = host.kernel.store()?;
+    let changed = describe_commits(store, &report.commits, &host.settings)?;
+    Some(format!("{changed}; `host undo {}` reverts it", report.id))
 }
 
 /// Prints the result to standard output and notes about it to standard error.

@@ -1,4 +1,7 @@
-//! `host calls`: lists recorded calls with their decision and outcome.
+//! `host calls`: lists recorded calls with what they accessed, their decision and outcome, and explains one.
+
+mod access;
+mod denial;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use toolhost_contract::units::{format_duration, parse_duration};
 use toolhost_kernel::IN_ADVANCE;
 use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFilter};
 
+use self::access::access;
 use super::plugins::{TargetArgs, change};
 use super::stats::{StatsArgs, stats};
 use crate::control::ControlRequest;
@@ -18,7 +22,14 @@ use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
 use crate::records::{StoreArgs, format_time, now};
 use crate::terminal::print;
-use crate::terminal::style::table;
+use crate::terminal::style::{list, table, terminal_width};
+
+pub const HELP: &str = "\
+Examples:
+  host calls                       the newest calls
+  host calls c-7tq0v0y9a2m5k8xr    one call: who allowed or denied it, why, and how to allow its kind
+  host calls --state denied        calls that were denied
+  host calls --running             calls that have not ended; `host cancel CALL` ends one";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -32,7 +43,8 @@ pub struct CallsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum CallsCommand {
-    /// Show the details of one call
+    /// The same as `host calls CALL`
+    #[command(hide = true)]
     Show(ShowArgs),
     /// Summarize the newest 10,000 calls by tool and version: number, failures and duration
     Stats(StatsArgs),
@@ -42,6 +54,10 @@ pub enum CallsCommand {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Show this call: its decision, its outcome and its steps; for a denied call also how to allow its kind
+    #[arg(value_name = "CALL")]
+    pub call: Option<String>,
+
     /// List only calls of this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
@@ -56,8 +72,8 @@ pub struct ListArgs {
     pub state: Option<CallState>,
 
     /// List only calls that have not ended
-    #[arg(long)]
-    pub unfinished: bool,
+    #[arg(long, alias = "unfinished")]
+    pub running: bool,
 
     /// List only calls of the last DUR, for example `90m` or `24h`
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
@@ -91,7 +107,7 @@ pub struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub struct DetachArgs {
-    /// ID of a running call, as `host calls --unfinished` prints it
+    /// ID of a running call, as `host calls --running` prints it
     #[arg(value_name = "CALL")]
     pub call: String,
 
@@ -117,11 +133,18 @@ pub fn calls(args: CallsArgs) -> Result<Exit, CliError> {
         Some(CallsCommand::Detach(args)) => {
             change(&args.target, ControlRequest::DetachCall { call: args.call })
         }
-        None => list(args.list),
+        None => match args.list.call {
+            Some(call) => show(&ShowArgs {
+                call,
+                json: args.list.json,
+                store: args.list.store,
+            }),
+            None => list_calls(args.list),
+        },
     }
 }
 
-fn list(args: ListArgs) -> Result<Exit, CliError> {
+fn list_calls(args: ListArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let since = args
         .since
@@ -131,7 +154,7 @@ fn list(args: ListArgs) -> Result<Exit, CliError> {
             session: args.session,
             tool: args.tool,
             state: args.state.map(|state| state.as_str().to_owned()),
-            unfinished: args.unfinished,
+            unfinished: args.running,
             after_ms: since.map(|since| now().0.saturating_sub(since)),
             before_ms: None,
             limit: args.limit,
@@ -141,13 +164,26 @@ fn list(args: ListArgs) -> Result<Exit, CliError> {
         let rows: Vec<Value> = rows.iter().map(|row| record_to_json(row, None)).collect();
         json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
-        table(
-            &["TIME", "CALL", "TOOL", "STATE", "DURATION", "BY"],
-            rows.iter().map(cells),
-        )
+        call_table(&rows)
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// One line for each call. Narrow terminals show fewer columns.
+pub fn call_table(rows: &[CallRow]) -> String {
+    const COLUMNS: [&str; 7] = ["TIME", "CALL", "TOOL", "STATE", "ACCESS", "BY", "DURATION"];
+    let (shown, cut) = match terminal_width() {
+        Some(..100) => (5, 1),
+        Some(..130) => (6, 2),
+        Some(_) | None => (7, 0),
+    };
+    let rows = rows.iter().map(|row| {
+        let mut cells = cells(row);
+        cells.truncate(shown);
+        cells
+    });
+    list(&COLUMNS[..shown], rows, cut)
 }
 
 fn cells(row: &CallRow) -> Vec<String> {
@@ -161,10 +197,11 @@ fn cells(row: &CallRow) -> Vec<String> {
         text::escape_line(&row.id, 80),
         text::escape_line(&tool_name(row), 80),
         state,
-        duration(row).unwrap_or_default(),
+        access(row).unwrap_or_default(),
         decided_by(row)
             .map(|by| text::escape_line(by, 60))
             .unwrap_or_default(),
+        duration(row).unwrap_or_default(),
     ]
 }
 
@@ -246,6 +283,11 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
+/// One call with its decision, outcome and steps.
+pub fn describe(store: &Store, id: &str) -> Result<String, CliError> {
+    Ok(format_call(&find(store, id)?, &steps_of(store, id)?))
+}
+
 fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
     let mut lines = Vec::new();
     let mut field = |label: &str, value: Option<String>| {
@@ -299,6 +341,12 @@ fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
     let error = at("/error/code")
         .map(|code| format!("{code}: {}", at("/error/message").unwrap_or_default()));
     field("error", error);
+    if row.state == CallState::Denied.as_str() {
+        field("denied by", denial::denied_by(row));
+        for way in denial::ways_to_allow(row) {
+            field("to allow", Some(way));
+        }
+    }
     field("created", Some(format_time(row.created_ms)));
     field("ran for", duration(row));
     lines.push(String::new());

@@ -85,7 +85,7 @@ async fn findings(target: &Target) -> Result<Vec<Finding>, CliError> {
             }
         })),
         // For example, a schema that the kernel refuses.
-        Err(error) => findings.push(Finding::error("load", format!("{:#}", error.error))),
+        Err(error) => findings.push(Finding::error("load", error.to_string())),
     }
     // Errors first, otherwise in their order.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

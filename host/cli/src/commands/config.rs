@@ -2,21 +2,27 @@
 
 use std::fmt::Display;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Subcommand, ValueHint};
 use toolhost::grants::ScopeOpener;
-use toolhost::{AllowedPath, HookSettings};
+use toolhost::{AllowedPath, HookKind, HookSettings};
+use toolhost_contract::text;
 use toolhost_contract::units::format_duration;
+use toolhost_kernel::NoPrompter;
 
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
+use crate::load::{LoadPurpose, load_without_servers};
 use crate::settings::CliSettings;
-use crate::terminal::print;
+use crate::terminal::{note, print};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Check every key and path, and print the resulting settings
+    /// Check every key, value, path and name, and print the resulting settings
+    ///
+    /// Names of plugins, tools and hooks are compared with the plugins that the configuration names, so these are loaded.
     Check {
         /// Configuration file [default: the user's toolhost.toml]
         #[arg(value_hint = ValueHint::FilePath)]
@@ -24,7 +30,7 @@ pub enum ConfigCommand {
     },
 }
 
-pub fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
+pub async fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
     let settings = CliSettings::load(&HostArgs {
         config: file,
         ..HostArgs::default()
@@ -56,8 +62,59 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
     ScopeOpener::new(&settings.core)
         .map_err(|error| error.context(file.display().to_string()))
         .or_exit(Exit::Config)?;
-    print(&summary(&settings)).or_exit(Exit::Internal)?;
-    Ok(Exit::Ok)
+    let shown = summary(&settings);
+    let mut problems = missing_programs(&settings.core.hooks);
+    if settings.core.has_plugins() {
+        problems.extend(unknown_names(settings).await?);
+    }
+    if problems.is_empty() {
+        print(&format!("{shown}\nok")).or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    print(&shown).or_exit(Exit::Internal)?;
+    for problem in problems {
+        note(&format!("error: {problem}"));
+    }
+    Ok(Exit::Config)
+}
+
+/// Names of plugins, tools and hooks that match nothing. Loading reports what cannot be loaded.
+async fn unknown_names(settings: CliSettings) -> Result<Vec<String>, CliError> {
+    let has_servers = settings.has_servers();
+    let prompter = Arc::new(NoPrompter);
+    // Servers are not started.
+    let host = load_without_servers(settings, prompter, LoadPurpose::List, |_| {});
+    let host = Box::pin(host).await?;
+    let mut problems = host.unmatched_names();
+    // Those of tools of servers are not known.
+    problems.retain(|problem| !has_servers || !problem.contains("mcp__"));
+    // Loading has reported these already.
+    if !host.loaded.loaded().broken.is_empty() {
+        problems.push("names are not checked, because a plugin could not be loaded".to_owned());
+    } else if !host.loaded.missing.is_empty() {
+        problems.push("the configuration needs plugins that are not loaded".to_owned());
+    }
+    Ok(problems)
+}
+
+/// Programs of hooks that do not exist.
+fn missing_programs(hooks: &[HookSettings]) -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let exists = |program: &Path| {
+        let is_name = program.components().count() == 1;
+        let mut directories = std::env::split_paths(&path);
+        program.is_file()
+            || (is_name && directories.any(|directory| directory.join(program).is_file()))
+    };
+    let missing = hooks.iter().filter_map(|hook| match &hook.kind {
+        HookKind::Command(command) if !exists(&command.program) => Some(format!(
+            "hook `{}`: the program `{}` does not exist",
+            text::escape_line(&hook.name, 80),
+            text::escape_line(&command.program.to_string_lossy(), 1_000)
+        )),
+        HookKind::Command(_) | HookKind::Plugin(_) | HookKind::ReadCache { .. } => None,
+    });
+    missing.collect()
 }
 
 /// The lines of a summary. Settings without a value have no line.
@@ -140,7 +197,6 @@ fn summary(settings: &CliSettings) -> String {
     for warning in &settings.warnings {
         lines.add("warning", [warning]);
     }
-    lines.0.push("ok".to_owned());
     lines.0.join("\n")
 }
 

@@ -62,10 +62,7 @@ pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {
     let building = runtime.spawn(async move {
         while sources.changed().await {
             if let Err(error) = rebuild(&project, &plugin).await {
-                note(&format!(
-                    "error: {:#}; the last version keeps serving",
-                    error.error
-                ));
+                note(&format!("error: {error}; the last version keeps serving"));
             }
         }
     });
@@ -118,7 +115,7 @@ async fn first_build(
         match rebuild(project, plugin).await {
             // Without a toolchain, a change of a source does not help.
             Err(error) if error.exit != Exit::Usage => {
-                note(&format!("error: {:#}; waiting for a change", error.error));
+                note(&format!("error: {error}; waiting for a change"));
             }
             ended => return ended,
         }

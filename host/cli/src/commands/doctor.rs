@@ -113,7 +113,7 @@ pub async fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
         Err(error) => checks.push(Check::problem(
             Status::Error,
             "configuration",
-            format!("{:#}", error.error),
+            error.to_string(),
             "correct the file; `host config check` checks it again",
         )),
         Ok(settings) => {

@@ -13,7 +13,7 @@ use toolhost_net::HostRule;
 
 use super::mcp::edit;
 use crate::config::PathEntry;
-use crate::exit::{CliError, Exit, OrExit};
+use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::settings::CliSettings;
 use crate::shell_words::split_command;
 use crate::terminal::prompter::{TypedLine, ask_line};
@@ -80,7 +80,7 @@ struct Answers {
 }
 
 pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
-    let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+    let directory = current_directory()?;
     let Some(name) = directory.to_str() else {
         let shown = text::escape_line(&directory.to_string_lossy(), 4_096);
         let message = format!("{shown}: the name is not UTF-8; rename the directory");

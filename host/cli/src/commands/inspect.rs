@@ -12,7 +12,7 @@ use toolhost_runtime::Loaded;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::runtime;
 use crate::terminal::print;
-use crate::terminal::style::{Paint, Style};
+use crate::terminal::style::{Paint, Style, terminal_width};
 use crate::{json, tool_description};
 
 #[derive(Debug, Args)]
@@ -160,7 +160,8 @@ fn skipped_lines(loaded: &Loaded, style: Style) -> Vec<String> {
 }
 
 fn tool_lines(tool: &Descriptor, style: Style) -> String {
-    let shown = tool_description::describe_tool(tool.name.as_str(), tool, style);
+    let width = terminal_width().map(|width| width.saturating_sub(2));
+    let shown = tool_description::describe_tool(tool.name.as_str(), tool, style, width);
     shown
         .lines()
         .map(|line| format!("  {line}"))

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod bench;
 pub mod call;
 pub mod calls;
+pub mod cancel;
 pub mod check;
 pub mod completions;
 pub mod config;

@@ -12,7 +12,7 @@ use toolhost_packages::{
 };
 
 use crate::control::{ControlRequest, running_hosts};
-use crate::exit::{CliError, Exit, OrExit};
+use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::host_args::HostArgs;
 use crate::settings::CliSettings;
 use crate::terminal::note;
@@ -207,7 +207,7 @@ fn notify_running_hosts() {
 
 /// Changes the lock file of the project in the current directory, if there is one.
 fn change_project_lock(change: impl FnOnce(&mut LockFile)) {
-    let directory = std::env::current_dir().or_exit(Exit::Internal);
+    let directory = current_directory();
     let changed = directory.and_then(|directory| {
         let path = directory.join(LOCK_FILE);
         let Some(mut lock) = LockFile::read(&path)? else {

@@ -1,7 +1,10 @@
 //! `host plugins`: lists loaded plugins with their grants, and why others could not be loaded; changes the plugins of a
 //! running host.
 
+mod details;
+
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
@@ -15,14 +18,24 @@ use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::ListArgs;
 use crate::json;
 use crate::load::RunningHost;
-use crate::terminal::style::table;
+use crate::terminal::style::{Style, table};
 use crate::terminal::{note, print};
+
+pub const HELP: &str = "\
+Examples:
+  host plugins --plugins ./plugins --allow-path .    all plugins with what they are granted
+  host plugins files                                 what one plugin can read, change, contact and start
+  host plugins add ./notes.wasm                      add a plugin to a running host";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PluginsArgs {
     #[command(subcommand)]
     pub command: Option<PluginsCommand>,
+
+    /// Show what this plugin can read, change, contact and start
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 
     #[command(flatten)]
     pub list: ListArgs,
@@ -76,7 +89,7 @@ pub struct TargetArgs {
 
 pub async fn plugins(args: PluginsArgs) -> Result<Exit, CliError> {
     match args.command {
-        None => list(args.list).await,
+        None => list(args.list, args.name.as_deref()).await,
         Some(PluginsCommand::Add(args)) => {
             let path = std::path::absolute(args.file).or_exit(Exit::Usage)?;
             change(&args.target, ControlRequest::AddPlugin { path })
@@ -117,18 +130,62 @@ pub fn print_answer(answer: &ControlAnswer) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn list(args: ListArgs) -> Result<Exit, CliError> {
+async fn list(args: ListArgs, name: Option<&str>) -> Result<Exit, CliError> {
     let host = load_for_listing(&args.host).await?;
-    let shown = if args.json {
-        json::pretty(&to_json(&host)).or_exit(Exit::Internal)?
-    } else {
-        plugin_table(&host)
+    let shown = match (name, args.json) {
+        (Some(name), json) => {
+            let now = host.loaded.loaded();
+            let served = find(&now.plugins, name)?;
+            if json {
+                json::pretty(&served_to_json(served)).or_exit(Exit::Internal)?
+            } else {
+                plugin_details(&host, served)
+            }
+        }
+        (None, true) => json::pretty(&to_json(&host)).or_exit(Exit::Internal)?,
+        (None, false) => plugin_table(&host),
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(if host.loaded.loaded().plugins.is_empty() {
         Exit::NoPlugin
     } else {
         Exit::Ok
+    })
+}
+
+/// What a loaded plugin can access.
+pub fn plugin_details(host: &RunningHost, served: &ServedPlugin) -> String {
+    details::describe(
+        served,
+        &host.settings.core,
+        &host.kernel.registry(),
+        Style::of(&std::io::stdout()),
+    )
+}
+
+/// The loaded plugin with this name.
+pub fn find<'a>(
+    plugins: &'a [Arc<ServedPlugin>],
+    name: &str,
+) -> Result<&'a ServedPlugin, CliError> {
+    let found = plugins
+        .iter()
+        .find(|served| served.manifest.name.as_str() == name);
+    found.map(|served| &**served).ok_or_else(|| {
+        let names: Vec<&str> = plugins
+            .iter()
+            .map(|served| served.manifest.name.as_str())
+            .collect();
+        let message = format!(
+            "no plugin `{}` is loaded; loaded plugins: {}",
+            text::escape_line(name, 80),
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        );
+        CliError::new(Exit::Usage, message)
     })
 }
 
@@ -203,8 +260,14 @@ fn format_grants(served: &ServedPlugin) -> String {
 
 fn to_json(host: &RunningHost) -> Value {
     let now = host.loaded.loaded();
-    let loaded = now.plugins.iter().map(|served| {
-        json!({
+    let loaded = now.plugins.iter().map(|served| served_to_json(served));
+    let broken = now.broken.iter();
+    let broken = broken.map(|broken| json!({"file": broken.path, "reason": broken.reason}));
+    json!({"plugins": loaded.collect::<Vec<_>>(), "broken": broken.collect::<Vec<_>>()})
+}
+
+fn served_to_json(served: &ServedPlugin) -> Value {
+    json!({
             "name": served.manifest.name,
             "version": served.manifest.version,
             "description": served.manifest.description,
@@ -221,9 +284,5 @@ fn to_json(host: &RunningHost) -> Value {
                 "beyond": served.capability_names,
             },
             "limits": json::limits(&served.limits),
-        })
-    });
-    let broken = now.broken.iter();
-    let broken = broken.map(|broken| json!({"file": broken.path, "reason": broken.reason}));
-    json!({"plugins": loaded.collect::<Vec<_>>(), "broken": broken.collect::<Vec<_>>()})
+    })
 }

@@ -3,11 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueHint};
-use toolhost_contract::Principal;
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toolhost::HostPaths;
 use toolhost_contract::policy::Decision;
+use toolhost_contract::{Principal, text};
 use toolhost_kernel::{NoPrompter, Prompter};
 
+use super::mcp::edit;
+use crate::config::RuleText;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
 use crate::input;
@@ -23,6 +28,28 @@ pub enum PolicyCommand {
     Explain(Box<ExplainArgs>),
     /// Check all rules against the loaded tools
     Check(Box<CheckArgs>),
+    /// Allow calls that match these rules: add the rules to the configuration file
+    #[command(after_help = ALLOW_HELP)]
+    Allow(AllowArgs),
+}
+
+const ALLOW_HELP: &str = "\
+Examples:
+  host policy allow 'write_file(notes/**)'    changes of files below notes
+  host policy allow 'Bash(git *)' grep        commands of git, and all calls of grep
+
+`host calls CALL` names the rule for a denied call. Running hosts read rules when they start; at the prompt, /allow RULE
+allows calls until the host exits.";
+
+#[derive(Debug, Args)]
+pub struct AllowArgs {
+    /// Rule such as `name`, `plugin/*`, `Bash(git *)` or `Edit(src/**)`
+    #[arg(value_name = "RULE", required = true)]
+    pub rules: Vec<RuleText>,
+
+    /// Configuration file [default: the user's toolhost.toml]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
 }
 
 const EXPLAIN_HELP: &str = "\
@@ -63,7 +90,64 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
     match command {
         PolicyCommand::Explain(args) => explain(*args).await,
         PolicyCommand::Check(args) => check(*args).await,
+        PolicyCommand::Allow(args) => allow(args),
     }
+}
+
+/// Adds rules to the configuration file. The file stays as it is if the result is invalid.
+fn allow(args: AllowArgs) -> Result<Exit, CliError> {
+    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
+    let Some(file) = args.config.or_else(|| paths.config_file()) else {
+        let message = "no home directory for a configuration file; set HOME, or pass --config";
+        return Err(CliError::new(Exit::Usage, message));
+    };
+    let before = edit::read(&file).or_exit(Exit::Config)?;
+    let mut document: DocumentMut = before.text().parse().or_exit(Exit::Config)?;
+    let added = add_allow_rules(&mut document, &args.rules).or_exit(Exit::Config)?;
+    if added.is_empty() {
+        let message = format!("{} has these rules already", file.display());
+        print(&message).or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    let after = document.to_string();
+    CliSettings::of_text(&file, &after)?;
+    edit::write(&file, &after).or_exit(Exit::Config)?;
+    let shown: Vec<String> = added
+        .iter()
+        .map(|rule| format!("`{}`", text::escape_line(rule, 200)))
+        .collect();
+    let message = format!(
+        "added to `allow` under [policy] in {}: {}",
+        file.display(),
+        shown.join(", ")
+    );
+    print(&message).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// The rules that were not there yet.
+fn add_allow_rules<'a>(
+    document: &mut DocumentMut,
+    rules: &'a [RuleText],
+) -> anyhow::Result<Vec<&'a str>> {
+    let policy = document
+        .entry("policy")
+        .or_insert_with(|| Item::Table(Table::new()))
+        .as_table_like_mut()
+        .context("`policy` is not a table; correct it")?;
+    let list = policy
+        .entry("allow")
+        .or_insert_with(|| value(Array::new()))
+        .as_array_mut()
+        .context("`allow` under [policy] is not a list; correct it")?;
+    let mut added = Vec::new();
+    for rule in rules.iter().map(RuleText::as_str) {
+        if !list.iter().any(|known| known.as_str() == Some(rule)) {
+            list.push(rule);
+            added.push(rule);
+        }
+    }
+    Ok(added)
 }
 
 async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
@@ -135,4 +219,41 @@ async fn check(args: CheckArgs) -> Result<Exit, CliError> {
     lines.push(format!("ok: mode {mode}, {rules} rule{plural}"));
     print(&lines.join("\n")).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn rules_are_added_once_and_the_rest_of_the_file_is_kept() {
+        let rules: Vec<RuleText> = ["grep", "Bash(git *)"]
+            .map(|rule| rule.parse().unwrap())
+            .into();
+        let text = "mode = 1 # mine\n[policy]\nallow = [\"grep\"] # here\ndeny = [\"x\"]\n";
+        let mut document: DocumentMut = text.parse().unwrap();
+        assert_eq!(
+            add_allow_rules(&mut document, &rules).unwrap(),
+            ["Bash(git *)"]
+        );
+        expect![[r#"
+            mode = 1 # mine
+            [policy]
+            allow = ["grep", "Bash(git *)"] # here
+            deny = ["x"]
+        "#]]
+        .assert_eq(&document.to_string());
+        assert!(add_allow_rules(&mut document, &rules).unwrap().is_empty());
+        let mut empty = DocumentMut::new();
+        add_allow_rules(&mut empty, &rules).unwrap();
+        expect![[r#"
+            [policy]
+            allow = ["grep", "Bash(git *)"]
+        "#]]
+        .assert_eq(&empty.to_string());
+        let mut wrong: DocumentMut = "policy = 3".parse().unwrap();
+        assert!(add_allow_rules(&mut wrong, &rules).is_err());
+    }
 }

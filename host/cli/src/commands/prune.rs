@@ -5,6 +5,7 @@ use std::io::{self, BufWriter};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use toolhost::{retention, staging};
 use toolhost_contract::units::format_size;
@@ -121,15 +122,21 @@ fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), CliError>
         Some(_) => store.first_step().or_exit(Exit::Store)?,
         None => return Ok(()),
     };
-    std::fs::create_dir_all(folder).or_exit(Exit::Usage)?;
+    let whole = || folder.display().to_string();
+    std::fs::create_dir_all(folder)
+        .with_context(whole)
+        .or_exit(Exit::Usage)?;
     for segment in due {
         let path = folder.join(format!("steps-{first}-{}.jsonl", segment.last));
         let written = create_export_file(&path).map(BufWriter::new);
-        let mut out = written.or_exit(Exit::Usage)?;
+        let named = || path.display().to_string();
+        let mut out = written.with_context(named).or_exit(Exit::Usage)?;
         audit::write_steps(store, first - 1, Some(segment.last), &mut out)
             .map_err(audit::ExportError::into_failure)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error);
-        file.and_then(|file| file.sync_all()).or_exit(Exit::Usage)?;
+        file.and_then(|file| file.sync_all())
+            .with_context(named)
+            .or_exit(Exit::Usage)?;
         first = segment.last + 1;
     }
     Ok(())

@@ -40,7 +40,7 @@ Users of MCP clients are not asked unless --ask-client is set, so tools that cha
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Ask the client's user for permissions via MCP elicitation. Caution: a client can answer without asking its user
-    #[arg(long)]
+    #[arg(long, help_heading = "MCP options")]
     pub ask_client: bool,
 
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use toolhost_contract::{Digest, text};
 use toolhost_hostfiles::replace_file;
@@ -73,7 +74,9 @@ pub fn sign_file(args: &SignArgs) -> Result<Exit, CliError> {
     let digest = digest(&args.file)?;
     let name = args.file.file_name().unwrap_or_default().to_string_lossy();
     let path = bundle_path(&args.file);
-    replace_file(&path, sign(&key, &name, digest).as_bytes()).or_exit(Exit::Usage)?;
+    replace_file(&path, sign(&key, &name, digest).as_bytes())
+        .with_context(|| path.display().to_string())
+        .or_exit(Exit::Usage)?;
     print(&path.display().to_string()).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }

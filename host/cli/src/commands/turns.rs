@@ -85,6 +85,10 @@ Output lines:
   {\"error\": \"…\"}
       the last input line was invalid
 
+Examples:
+  host turns --plugins ./plugins --allow-path .
+  host turns --plugins ./plugins --allow-path . --format anthropic
+
 The session ends at the end of the input. Turns run one at a time.";
 
 #[derive(Debug, Args)]

@@ -1,32 +1,52 @@
-//! `host undo`: undoes file changes made by calls.
+//! `host undo`: previews and undoes file changes made by calls.
 
-use std::fmt::Write as _;
+mod selection;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{ArgGroup, Args};
-use serde::Deserialize as _;
+use clap::{ArgGroup, Args, ValueHint};
 use toolhost::staging;
-use toolhost_contract::{CommitRecovery, text};
+use toolhost_contract::{CallError, ChangeSet, CommitRecovery, text};
 use toolhost_kernel::undo::{self, UndoError};
+use toolhost_runtime::Staging;
 use toolhost_store::{CommitFilter, CommitRow, CommitState, Store};
-use toolhost_vfs::{Change, PathState};
 
-use crate::exit::{CliError, Exit, OrExit};
-use crate::records::{StoreArgs, format_time, now};
-use crate::terminal::print;
+pub use self::selection::Selection;
+use self::selection::{
+    MAX_COMMITS, changes_of, changes_path_below, id, later_changes, resolve, select,
+};
+use crate::exit::{CliError, Exit, OrExit, current_directory};
+use crate::records::{Records, StoreArgs, format_time, now};
+use crate::settings::CliSettings;
+use crate::terminal::change_list::{ChangeVerbs, DONE, format_changes};
 use crate::terminal::prompter::confirm;
+use crate::terminal::style::{Style, table};
+use crate::terminal::{count, print};
 
-/// Maximum number of changes shown for one commit.
-const MAX_CHANGES_SHOWN: usize = 50;
-/// Maximum number of commits of a session or a batch.
-const MAX_COMMITS: u32 = 10_000;
+/// Maximum number of lines of differences before the question; `--dry-run` shows all.
+const PREVIEW_ROWS: usize = 200;
+/// Number of changes of `--list`.
+const MAX_LISTED: usize = 30;
+
+pub const HELP: &str = "\
+Examples:
+  host undo                     show the last change below this directory, and undo it after y
+  host undo notes.md            the last change of a file
+  host undo --list notes.md     all recorded changes of a file, with the ids of their calls
+  host undo --dry-run           only show the difference
+  host undo --redo              apply again what was undone last
+
+A change that other changes of the same file follow can be undone after these.";
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("which").required(true).args(["call", "batch", "session"]))]
+#[command(group = ArgGroup::new("which").args(["what", "batch", "session"]))]
 pub struct UndoArgs {
-    /// ID of a call, or one of the `undo_ids` of its result
-    #[arg(value_name = "CALL")]
-    pub call: Option<String>,
+    /// ID of a call, one of the `undo_ids` of its result, or a path, whose last change is undone [default: the last change
+    /// in the project or below the current directory]
+    #[arg(value_name = "CALL|PATH", value_hint = ValueHint::AnyPath)]
+    pub what: Option<String>,
 
     /// Undo all calls of this batch, newest first
     #[arg(long, value_name = "ID")]
@@ -40,7 +60,11 @@ pub struct UndoArgs {
     #[arg(long)]
     pub redo: bool,
 
-    /// Only print what would be done
+    /// List the recorded changes, newest first, and change nothing
+    #[arg(long, conflicts_with_all = ["batch", "session", "redo", "dry_run", "yes"])]
+    pub list: bool,
+
+    /// Show the difference, and change nothing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -52,147 +76,326 @@ pub struct UndoArgs {
     pub store: StoreArgs,
 }
 
-pub async fn undo(args: UndoArgs) -> Result<Exit, CliError> {
-    let store = args.store.open_verified()?;
-    let staging = staging::open_in_store(&store)?;
-    let files: Arc<dyn CommitRecovery> = Arc::new(staging);
-    let rows = select_commits(&store, &args)?;
-    let verb = if args.redo { "redo" } else { "undo" };
-    let mut preview = String::new();
-    for row in &rows {
-        describe(row, verb, &mut preview)?;
-    }
-    print(preview.trim_end()).or_exit(Exit::Internal)?;
-    if args.dry_run {
-        return Ok(Exit::Ok);
-    }
-    if !args.yes && !confirmed(verb)? {
-        print("nothing changed").or_exit(Exit::Internal)?;
-        return Ok(Exit::Ok);
-    }
-    for row in &rows {
-        match undo::undo(&store, &files, row, now()).await {
-            Ok(id) => {
-                let past = if args.redo { "redone" } else { "undone" };
-                let line = format!("{past}: {} as {id}", text::escape_line(&row.id, 80));
-                print(&line).or_exit(Exit::Internal)?;
-            }
-            Err(error) => return Err(undo_error(row, error)),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Undo,
+    Redo,
+}
+
+impl Direction {
+    fn verb(self) -> &'static str {
+        match self {
+            Direction::Undo => "undo",
+            Direction::Redo => "redo",
         }
+    }
+
+    fn past(self) -> &'static str {
+        match self {
+            Direction::Undo => "undone",
+            Direction::Redo => "redone",
+        }
+    }
+
+    fn verbs(self) -> ChangeVerbs {
+        match self {
+            Direction::Undo => ChangeVerbs {
+                created: "restore",
+                modified: "revert",
+                deleted: "remove",
+                moved: "move",
+            },
+            Direction::Redo => ChangeVerbs {
+                created: "create",
+                modified: "modify",
+                deleted: "delete",
+                moved: "move",
+            },
+        }
+    }
+}
+
+/// What the user types to undo and to redo, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct UndoCommands {
+    pub undo: &'static str,
+    pub redo: &'static str,
+}
+
+const COMMANDS: UndoCommands = UndoCommands {
+    undo: "host undo",
+    redo: "host undo --redo",
+};
+
+/// Whether the user confirms what is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    Ask,
+    Skip,
+    /// Nothing is changed.
+    DryRun,
+}
+
+pub async fn undo(args: UndoArgs) -> Result<Exit, CliError> {
+    let Records {
+        settings, store, ..
+    } = args.store.open_records()?;
+    let directory = project_directory(&settings)?;
+    if args.list {
+        return list(&store, args.what.as_deref(), &directory);
+    }
+    let selection = match (&args.what, &args.batch, &args.session) {
+        (Some(name), _, _) => Selection::Named(name),
+        (_, Some(batch), _) => Selection::Batch(batch),
+        (_, _, Some(session)) => Selection::Session(session),
+        (None, None, None) => Selection::LastBelow(&directory),
+    };
+    let direction = if args.redo {
+        Direction::Redo
+    } else {
+        Direction::Undo
+    };
+    let confirmation = match (args.dry_run, args.yes) {
+        (true, _) => Confirmation::DryRun,
+        (false, true) => Confirmation::Skip,
+        (false, false) => Confirmation::Ask,
+    };
+    revert(&store, selection, direction, confirmation, COMMANDS).await
+}
+
+/// Shows what is undone or redone, and does it.
+pub async fn revert(
+    store: &Store,
+    selection: Selection<'_>,
+    direction: Direction,
+    confirmation: Confirmation,
+    commands: UndoCommands,
+) -> Result<Exit, CliError> {
+    let staging = staging::open_in_store(store)?;
+    let rows = select(store, selection, direction)?;
+    preview(store, &staging, &rows, direction, confirmation)?;
+    match confirmation {
+        Confirmation::DryRun => return Ok(Exit::Ok),
+        Confirmation::Skip => {}
+        Confirmation::Ask => {
+            if !confirmed(direction)? {
+                print("nothing changed").or_exit(Exit::Internal)?;
+                return Ok(Exit::Ok);
+            }
+        }
+    }
+    let files: Arc<dyn CommitRecovery> = Arc::new(staging);
+    for row in &rows {
+        let reverted = undo::undo(store, &files, row, now()).await;
+        reverted.map_err(|error| undo_error(store, row, direction, error))?;
+        let opposite = match direction {
+            Direction::Undo => commands.redo,
+            Direction::Redo => commands.undo,
+        };
+        let line = format!(
+            "{} {} of call {}; to reverse this: {opposite} {}",
+            direction.past(),
+            id(&row.tool),
+            id(&row.call),
+            id(&row.call)
+        );
+        print(&line).or_exit(Exit::Internal)?;
     }
     Ok(Exit::Ok)
 }
 
-/// The commits to undo, newest first, or to redo, oldest first.
-fn select_commits(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, CliError> {
-    let mut filter = CommitFilter {
+/// Prints what would change. Fails if a file has changed since, before the user is asked.
+fn preview(
+    store: &Store,
+    staging: &Staging,
+    rows: &[CommitRow],
+    direction: Direction,
+    confirmation: Confirmation,
+) -> Result<(), CliError> {
+    let max_rows = match confirmation {
+        Confirmation::Ask => PREVIEW_ROWS,
+        Confirmation::Skip => 0,
+        Confirmation::DryRun => usize::MAX,
+    };
+    let style = Style::of(&std::io::stdout());
+    let mut shown = String::new();
+    let mut left_out = 0;
+    for row in rows {
+        let preview = staging
+            .preview_undo(&row.body)
+            .map_err(|error| failed(row, &error))?;
+        // The changes of several commits can build on each other, so only a single one is compared with the files here.
+        if let ([_], false) = (rows, preview.conflicts.is_empty()) {
+            let conflict = UndoError::Conflict(preview.conflicts);
+            return Err(undo_error(store, row, direction, conflict));
+        }
+        let title = title(row, direction, &preview.changes);
+        let (changes, hidden) =
+            format_changes(&preview.changes, direction.verbs(), max_rows, style);
+        shown += &format!("{title}\n{changes}");
+        left_out += hidden;
+    }
+    if left_out > 0 && confirmation == Confirmation::Ask {
+        shown += &format!("  {left_out} more lines; --dry-run shows them\n");
+    }
+    print(shown.trim_end()).or_exit(Exit::Internal)
+}
+
+fn title(row: &CommitRow, direction: Direction, changes: &ChangeSet) -> String {
+    format!(
+        "{} {} of call {} at {}: {changes}",
+        direction.verb(),
+        id(&row.tool),
+        id(&row.call),
+        format_time(row.at_ms),
+    )
+}
+
+/// Lists recorded changes below a directory, or those of a path.
+fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, CliError> {
+    let path = name.map(|name| resolve(Path::new(name)).or_exit(Exit::Usage));
+    let path = path.transpose()?.unwrap_or_else(|| directory.to_owned());
+    let filter = CommitFilter {
         limit: MAX_COMMITS,
         ..CommitFilter::default()
     };
-    let named = match (&args.call, &args.batch, &args.session) {
-        (Some(call), _, _) => {
-            if let Some(row) = store.commit_row(call).or_exit(Exit::Store)? {
-                return require_done(row, args.redo).map(|row| vec![row]);
-            }
-            filter.call = Some(call.clone());
-            format!("call `{}`", text::escape_line(call, 80))
+    let rows = store.commits(&filter).or_exit(Exit::Store)?;
+    let states = effective_states(&rows);
+    let mut cells = Vec::new();
+    for row in rows.iter().filter(|row| row.of.is_none()) {
+        if cells.len() == MAX_LISTED {
+            break;
         }
-        (_, Some(batch), _) => {
-            filter.batch = Some(batch.clone());
-            format!("batch `{}`", text::escape_line(batch, 80))
+        if changes_path_below(row, &path)? {
+            let state = states.get(row.id.as_str()).copied().unwrap_or(row.state);
+            cells.push(vec![
+                format_time(row.at_ms),
+                id(&row.call),
+                id(&row.tool),
+                state.as_str().to_owned(),
+                describe_paths(row, directory)?,
+            ]);
         }
-        (_, _, session) => {
-            filter.session.clone_from(session);
-            let session = session.as_deref().unwrap_or_default();
-            format!("session `{}`", text::escape_line(session, 80))
+    }
+    if cells.is_empty() {
+        let shown = text::escape_line(&path.to_string_lossy(), 1_000);
+        print(&format!("no call has changed {shown}")).or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    let shown = table(&["TIME", "CALL", "TOOL", "STATE", "CHANGED"], cells);
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// The state of each original commit after all undos and redos.
+fn effective_states(rows: &[CommitRow]) -> BTreeMap<&str, CommitState> {
+    let by_id: BTreeMap<&str, &CommitRow> = rows.iter().map(|row| (row.id.as_str(), row)).collect();
+    let mut states = BTreeMap::new();
+    for row in rows {
+        let (mut root, mut undoes) = (row, false);
+        while let Some(of) = root.of.as_deref().and_then(|of| by_id.get(of)) {
+            root = of;
+            undoes = !undoes;
         }
+        if row.state == CommitState::Done {
+            let state = if undoes {
+                CommitState::Undone
+            } else {
+                CommitState::Done
+            };
+            states.insert(root.id.as_str(), state);
+        }
+    }
+    states
+}
+
+/// The changed paths, relative to the directory if they are below it.
+fn describe_paths(row: &CommitRow, directory: &Path) -> Result<String, CliError> {
+    const SHOWN: usize = 3;
+    let changes = changes_of(row)?;
+    let shown = changes.iter().take(SHOWN).map(|change| {
+        let path = change.at.root.join(&change.at.path);
+        let short = path.strip_prefix(directory).ok();
+        let short = short.filter(|short| !short.as_os_str().is_empty());
+        text::escape_line(&short.unwrap_or(&path).to_string_lossy(), 300)
+    });
+    let mut shown = shown.collect::<Vec<_>>().join(", ");
+    if changes.len() > SHOWN {
+        shown += &format!(" and {} more", changes.len() - SHOWN);
+    }
+    Ok(shown)
+}
+
+/// The directory of the project, or else the current one, as the journal names it.
+pub fn project_directory(settings: &CliSettings) -> Result<PathBuf, CliError> {
+    let directory = match &settings.project {
+        Some(directory) => directory.clone(),
+        None => current_directory()?,
     };
-    let all = store.commits(&filter).or_exit(Exit::Store)?;
-    let mut rows: Vec<CommitRow> = all
-        .iter()
-        .filter(|row| row.state == CommitState::Done && is_undo(row, &all) == args.redo)
-        .cloned()
-        .collect();
-    // Redone in their original order.
-    if args.redo {
-        rows.reverse();
-    }
-    if rows.is_empty() {
-        let why = match (all.is_empty(), args.redo) {
-            (true, _) => format!("{named} does not exist or changed no files; see `host calls`"),
-            (false, true) => format!("{named} has no undone changes to redo"),
-            (false, false) => {
-                format!("{named} is already undone; use --redo to reapply its changes")
-            }
-        };
-        return Err(CliError::new(Exit::Usage, why));
-    }
-    Ok(rows)
+    resolve(&directory).or_exit(Exit::Internal)
 }
 
-fn require_done(row: CommitRow, redo: bool) -> Result<CommitRow, CliError> {
-    if row.state == CommitState::Done {
-        return Ok(row);
+/// One line that says what these commits changed: `modified notes.md (+1 −1)`. `None` if nothing, or if they cannot be
+/// read.
+pub fn describe_commits(
+    store: &Store,
+    commits: &[String],
+    settings: &CliSettings,
+) -> Option<String> {
+    if commits.is_empty() {
+        return None;
     }
-    let verb = if redo { "redone" } else { "undone" };
-    Err(CliError::new(
-        Exit::Usage,
-        format!(
-            "`{}` is {} and cannot be {verb}",
-            text::escape_line(&row.id, 80),
-            row.state.as_str()
-        ),
-    ))
-}
-
-/// Whether the commit is an undo. A redo, which reverts an undo, is not.
-fn is_undo(row: &CommitRow, all: &[CommitRow]) -> bool {
-    let mut undo = false;
-    let mut at = row.of.as_deref();
-    while let Some(of) = at {
-        undo = !undo;
-        let next = all.iter().find(|row| row.id == of);
-        at = next.and_then(|row| row.of.as_deref());
+    let staging = staging::open_in_store(store).ok()?;
+    let directory = project_directory(settings).ok()?;
+    let mut all = ChangeSet::default();
+    for commit in commits {
+        let row = store.commit_row(commit).ok()??;
+        all.changes
+            .extend(staging.describe_commit(&row.body).ok()?.changes);
     }
-    undo
-}
-
-fn describe(row: &CommitRow, verb: &str, out: &mut String) -> Result<(), CliError> {
-    let changes = Vec::<Change>::deserialize(&row.body).or_exit(Exit::Store)?;
-    let _ = writeln!(
-        out,
-        "{verb} {} of call {} at {}: {} change{}",
-        text::escape_line(&row.tool, 80),
-        text::escape_line(&row.call, 80),
-        format_time(row.at_ms),
-        changes.len(),
-        if changes.len() == 1 { "" } else { "s" }
-    );
-    for change in changes.iter().rev().take(MAX_CHANGES_SHOWN) {
-        let _ = writeln!(out, "  {}", describe_reversal(change));
-    }
-    if changes.len() > MAX_CHANGES_SHOWN {
-        let _ = writeln!(out, "  and {} more", changes.len() - MAX_CHANGES_SHOWN);
-    }
-    Ok(())
-}
-
-fn describe_reversal(change: &Change) -> String {
-    let shown_path = |at: &toolhost_vfs::Location| {
-        text::escape_line(&at.root.join(&at.path).to_string_lossy(), 1_000)
+    let name = |path: &str| {
+        let short = Path::new(path).strip_prefix(&directory).ok();
+        let short = short.and_then(Path::to_str).unwrap_or(path);
+        text::escape_line(short, 300)
     };
-    let path = shown_path(&change.at);
-    if let Some(from) = &change.moved_from {
-        return format!("move     {path} back to {}", shown_path(from));
-    }
-    match (&change.before, &change.after) {
-        (PathState::Absent, _) => format!("remove   {path}"),
-        (_, PathState::Absent) => format!("restore  {path}"),
-        _ => format!("revert   {path}"),
-    }
+    let what = match all.only_file() {
+        Some(file) => format!("{} {}", DONE.of(&file.kind), name(&file.path)),
+        None => format!("changed {}", count(all.changes.len(), "path")),
+    };
+    let (more, less) = all.line_counts();
+    Some(format!("{what} (+{more} −{less})"))
 }
 
-fn confirmed(verb: &str) -> Result<bool, CliError> {
+/// The difference that the selected calls made.
+pub fn format_selected(
+    store: &Store,
+    selection: Selection<'_>,
+    style: Style,
+) -> Result<String, CliError> {
+    let staging = staging::open_in_store(store)?;
+    let mut shown = String::new();
+    for row in select(store, selection, Direction::Undo)? {
+        let changes = staging
+            .describe_commit(&row.body)
+            .map_err(|error| failed(&row, &error))?;
+        let (list, _) = format_changes(&changes, DONE, usize::MAX, style);
+        shown += &format!(
+            "{} of call {} at {}: {changes}\n{list}",
+            id(&row.tool),
+            id(&row.call),
+            format_time(row.at_ms)
+        );
+    }
+    Ok(shown)
+}
+
+fn failed(row: &CommitRow, error: &CallError) -> CliError {
+    let call = format!("{} of call {}", id(&row.tool), id(&row.call));
+    CliError::new(Exit::ToolFailed, format!("{call}: {}", error.message))
+}
+
+fn confirmed(direction: Direction) -> Result<bool, CliError> {
+    let verb = direction.verb();
     confirm(&format!("{verb} this?")).ok_or_else(|| {
         CliError::new(
             Exit::Usage,
@@ -201,24 +404,35 @@ fn confirmed(verb: &str) -> Result<bool, CliError> {
     })
 }
 
-fn undo_error(row: &CommitRow, error: UndoError) -> CliError {
-    let id = text::escape_line(&row.id, 80);
+fn undo_error(store: &Store, row: &CommitRow, direction: Direction, error: UndoError) -> CliError {
+    let call = format!("{} of call {}", id(&row.tool), id(&row.call));
     match error {
-        UndoError::Conflict(paths) => CliError::new(
-            Exit::ToolFailed,
-            format!(
-                "{id} was not undone because its files have changed since:\n  {}\nrevert those changes first, or keep them",
-                paths
-                    .iter()
-                    .map(|path| text::escape_line(path, 1_000))
-                    .collect::<Vec<_>>()
-                    .join("\n  ")
-            ),
-        ),
-        UndoError::NotDone { .. } => CliError::new(Exit::Usage, error.to_string()),
-        UndoError::Failed(error) => {
-            CliError::new(Exit::ToolFailed, format!("{id}: {}", error.message))
+        UndoError::Conflict(paths) => {
+            let paths: Vec<String> = paths
+                .iter()
+                .map(|path| text::escape_line(path, 1_000))
+                .collect();
+            let later = later_changes(store, row).unwrap_or_default();
+            let later: Vec<String> = later
+                .iter()
+                .map(|later| format!("host undo {}  ({})", id(&later.call), id(&later.tool)))
+                .collect();
+            let advice = if later.is_empty() {
+                "revert those changes first, or keep them".to_owned()
+            } else {
+                format!("undo the later changes first:\n  {}", later.join("\n  "))
+            };
+            CliError::new(
+                Exit::ToolFailed,
+                format!(
+                    "{call} was not {} because its files have changed since:\n  {}\n{advice}",
+                    direction.past(),
+                    paths.join("\n  ")
+                ),
+            )
         }
+        UndoError::NotDone { .. } => CliError::new(Exit::Usage, error.to_string()),
+        UndoError::Failed(error) => failed(row, &error),
         UndoError::Journal(error) => CliError::new(Exit::Store, error.to_string()),
     }
 }

@@ -135,3 +135,47 @@ fn without_a_schema_all_values_are_strings() {
     let input = parse(&["n=5".to_owned()], None, std::io::empty(), 64).unwrap();
     assert_eq!(input, json!({"n": "5"}));
 }
+
+#[test]
+fn a_single_required_parameter_needs_no_name() {
+    let one = json!({"required": ["path"], "properties": {
+        "path": {"type": "string"}, "limit": {"type": "integer"},
+    }});
+    let only = json!({"properties": {"count": {"type": "integer"}}});
+    let two = json!({"required": ["path", "content"], "properties": {"path": {}, "content": {}}});
+    let parsed = |schema: &Value, words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        parse(&words, Some(schema), std::io::empty(), 1_000)
+            .map(|input| input.to_string())
+            .map_err(|error| error.to_string())
+    };
+    for (schema, words, expected) in [
+        (&one, &["README.md"][..], Ok(r#"{"path":"README.md"}"#)),
+        (
+            &one,
+            &["a b=c", "limit=3"],
+            Ok(r#"{"path":"a b=c","limit":3}"#),
+        ),
+        (&one, &["path=x"], Ok(r#"{"path":"x"}"#)),
+        (&only, &["3"], Ok(r#"{"count":3}"#)),
+        (
+            &one,
+            &["a", "b"],
+            Err("`b` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"),
+        ),
+        (
+            &one,
+            &["a", "path=b"],
+            Err("`path` is given twice; to pass a list, use `path:=[\"a\",\"b\"]`"),
+        ),
+        (
+            &two,
+            &["a.txt"],
+            Err("`a.txt` has no name; use `key=value`, because the tool requires path, content"),
+        ),
+        (&only, &["x"], Err("`count=x` should be integer: not JSON")),
+    ] {
+        let expected = expected.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
+        assert_eq!(parsed(schema, words), expected, "{words:?}");
+    }
+}

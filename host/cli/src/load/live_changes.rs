@@ -32,6 +32,21 @@ impl RunningHost {
             ControlRequest::ReloadPackages => to_answer(Ok(self.loaded.reload_packages().await)),
             ControlRequest::ReloadServers => self.reload_servers().await,
             ControlRequest::DetachCall { call } => self.detach(call),
+            // Not reported here if the call belongs to another host.
+            ControlRequest::CancelCall { call } => return self.cancel(call),
+        };
+        report(&answer);
+        answer
+    }
+
+    fn cancel(&self, call: String) -> ControlAnswer {
+        let call = CallId(call);
+        if !self.kernel.cancel(&call) {
+            return ControlAnswer::failed("no such call is running");
+        }
+        let answer = ControlAnswer {
+            changes: vec![format!("stopped call {call}")],
+            errors: Vec::new(),
         };
         report(&answer);
         answer

@@ -1,5 +1,6 @@
 //! The interactive prompt of `host run`.
 
+mod commands;
 mod completion;
 mod history;
 mod line;
@@ -23,13 +24,14 @@ use self::line::PromptLine;
 use crate::commands::call::{call_events, kept_after_cancel};
 use crate::commands::plugins::plugin_table;
 use crate::commands::tools::tool_table;
+use crate::commands::undo::Direction;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::RunningHost;
 use crate::terminal::events::print_output;
 use crate::terminal::progress::ProgressMode;
 use crate::terminal::render::{self, TextForm};
 use crate::terminal::screen::SCREEN;
-use crate::terminal::style::{Paint, Style};
+use crate::terminal::style::{Paint, Style, terminal_width};
 use crate::terminal::{count, note, print};
 use crate::{input, json, tool_description};
 
@@ -37,13 +39,20 @@ use crate::{input, json, tool_description};
 const CLIENT_NAME: &str = "host run";
 
 const HELP: &str = "\
-TOOL key=value …    call a tool; key:=JSON passes a JSON value, quoting as in a shell
-TOOL {…}            call a tool with the whole input as JSON
-help [TOOL]         show this help, or describe a tool
-tools               list tools
-plugins             list plugins and their grants
-inspect TOOL        show all details of a tool as JSON
-quit                exit (or Ctrl-D); Ctrl-C cancels a running call, Ctrl-\\ moves its command to the background";
+TOOL key=value …     call a tool; key:=JSON passes a JSON value; quoting as in a shell
+TOOL value           the only required parameter needs no name: read_file README.md
+TOOL {…}             call a tool with the whole input as JSON, on one or more lines
+/undo [CALL|PATH]    show and undo the last change of this session, or another one; /redo reverses it
+/diff [CALL|PATH]    show the difference that the last change made, or another one
+/calls [CALL]        list the calls of this session, or explain one
+/mode [MODE]         show or set what happens to calls that no rule covers
+/allow RULE          allow matching calls until the host exits: /allow write_file
+/plugins [NAME]      list plugins and their grants, or show what one can access
+/tools, /help TOOL   list tools, describe a tool; /inspect TOOL shows all its details as JSON
+/exit                exit (or Ctrl-D)
+
+Tab completes names, values and paths; Ctrl-R searches the history. Ctrl-C cancels a running call, Ctrl-\\ moves its
+command to the background.";
 
 pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
     let config = Config::builder()
@@ -52,7 +61,10 @@ pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
         .build();
     let mut editor: Editor<LineHelper, FileHistory> =
         Editor::with_config(config).or_exit(Exit::Internal)?;
-    editor.set_helper(Some(LineHelper::new(Arc::clone(&host.kernel))));
+    editor.set_helper(Some(LineHelper::new(
+        Arc::clone(&host.kernel),
+        &host.settings.core.paths,
+    )));
     let history = host
         .settings
         .core
@@ -103,7 +115,7 @@ fn print_greeting(host: &RunningHost) {
         folders.join(", ")
     };
     note(&format!("{tools} from {plugins}; {folders}"));
-    note("type help for commands, Tab to complete, Ctrl-D to exit");
+    note("type /help for commands, Tab to complete, Ctrl-R to search the history, Ctrl-D to exit");
 }
 
 /// Waits for the signal. Waits forever if it cannot be received.
@@ -151,7 +163,7 @@ impl PromptSession<'_> {
                     }
                     match line::parse(&line) {
                         Ok(PromptLine::Quit) => return Ok(Exit::Ok),
-                        Ok(line) => self.execute(line)?,
+                        Ok(line) => self.execute(line).or_else(note_error)?,
                         Err(error) => note(&format!("error: {error}")),
                     }
                 }
@@ -172,13 +184,21 @@ impl PromptSession<'_> {
                     entry.name.as_str(),
                     &entry.tool,
                     self.style,
+                    terminal_width(),
                 ))
             })?,
             PromptLine::Tools => {
                 let registry = self.host.kernel.registry();
                 Some(tool_table(&registry, registry.list_all()))
             }
-            PromptLine::Plugins => Some(plugin_table(self.host)),
+            PromptLine::Plugins { name: None } => Some(plugin_table(self.host)),
+            PromptLine::Plugins { name: Some(name) } => Some(self.plugin(&name)?),
+            PromptLine::Undo { what } => return self.revert(what.as_deref(), Direction::Undo),
+            PromptLine::Redo { what } => return self.revert(what.as_deref(), Direction::Redo),
+            PromptLine::Diff { what } => Some(self.diff(what.as_deref())?),
+            PromptLine::Calls { call } => Some(self.calls(call.as_deref())?),
+            PromptLine::Mode { name } => Some(self.mode(name.as_deref())?),
+            PromptLine::Allow { rule } => Some(self.allow(&rule)?),
             PromptLine::Inspect { tool } => self.show_tool(&tool, |entry| {
                 json::pretty(&json::entry(entry)).or_exit(Exit::Internal)
             })?,
@@ -292,6 +312,17 @@ impl PromptSession<'_> {
         if let Some(failure) = render::failure(outcome) {
             note(&stderr.paint(Paint::Red, &failure));
         }
+        self.note_changes(&report.commits);
         Ok(())
     }
+}
+
+/// Reports an error of a command, after which the prompt continues. Failures of the terminal end it.
+fn note_error(error: CliError) -> Result<(), CliError> {
+    if error.exit == Exit::Internal {
+        return Err(error);
+    }
+    let shown = text::escape_lines(&error.to_string(), 8_000);
+    note(&format!("error: {shown}"));
+    Ok(())
 }

@@ -25,58 +25,85 @@ use crate::terminal::note;
 const TOKEN_FILE: &str = "http-token";
 
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "HTTP options")]
 pub struct HttpArgs {
     /// Serve MCP over HTTP on this address, for example `127.0.0.1:8080`; port 0 selects a free port
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    #[arg(help_heading = "HTTP options", long, value_name = "ADDRESS", value_parser = parse_address)]
     pub http: Option<SocketAddr>,
 
     /// Read tokens from this file, one `NAME TOKEN` per line, instead of using a generated token
-    #[arg(long, value_name = "FILE", requires = "http", conflicts_with = "http_no_token", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "HTTP options", long, value_name = "FILE", requires = "http", conflicts_with = "http_no_token", value_hint = ValueHint::FilePath)]
     pub http_token_file: Option<PathBuf>,
 
     /// Accept calls from every program on this machine without a token
-    #[arg(long, requires = "http", conflicts_with = "http_public")]
+    #[arg(
+        help_heading = "HTTP options",
+        long,
+        requires = "http",
+        conflicts_with = "http_public"
+    )]
     pub http_no_token: bool,
 
     /// Allow an address that other machines can reach
-    #[arg(long, requires = "http")]
+    #[arg(help_heading = "HTTP options", long, requires = "http")]
     pub http_public: bool,
 
     /// Accept requests for this host name in addition to localhost and the address itself; repeatable
-    #[arg(long, value_name = "HOST", requires = "http", value_parser = HostName::parse)]
+    #[arg(help_heading = "HTTP options", long, value_name = "HOST", requires = "http", value_parser = HostName::parse)]
     pub http_host: Vec<HostName>,
 
     /// Accept requests from web pages of this origin, for example `https://app.example.org`; repeatable
-    #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = AllowedOrigin::parse)]
+    #[arg(help_heading = "HTTP options", long, value_name = "ORIGIN", requires = "http", value_parser = AllowedOrigin::parse)]
     pub http_origin: Vec<AllowedOrigin>,
 
     /// Maximum requests per second for each token [default: no limit]
-    #[arg(long, value_name = "N", requires = "http")]
+    #[arg(
+        help_heading = "HTTP options",
+        long,
+        value_name = "N",
+        requires = "http"
+    )]
     pub http_rate: Option<NonZeroU32>,
 
     /// Maximum concurrent requests for each token; further requests wait up to 30 s
-    #[arg(long, value_name = "N", requires = "http", default_value = "64")]
+    #[arg(
+        help_heading = "HTTP options",
+        long,
+        value_name = "N",
+        requires = "http",
+        default_value = "64"
+    )]
     pub http_in_flight: NonZeroUsize,
 
     /// Maximum size of a request body
-    #[arg(long, value_name = "SIZE", requires = "http", default_value = "2MiB", value_parser = parse_size)]
+    #[arg(help_heading = "HTTP options", long, value_name = "SIZE", requires = "http", default_value = "2MiB", value_parser = parse_size)]
     pub http_max_body: u64,
 
     /// Maximum number of open sessions for each token, and also of open streams
-    #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
+    #[arg(
+        help_heading = "HTTP options",
+        long,
+        value_name = "N",
+        requires = "http",
+        default_value = "1024"
+    )]
     pub http_sessions: NonZeroUsize,
 
     /// End sessions that have been idle for this long
-    #[arg(long, value_name = "DUR", requires = "http", default_value = "30m", value_parser = parse_duration)]
+    #[arg(help_heading = "HTTP options", long, value_name = "DUR", requires = "http", default_value = "30m", value_parser = parse_duration)]
     pub http_idle: Duration,
 
     /// Maximum connections of all clients together
-    #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
+    #[arg(
+        help_heading = "HTTP options",
+        long,
+        value_name = "N",
+        requires = "http",
+        default_value = "1024"
+    )]
     pub http_connections: NonZeroUsize,
 
     /// Grace period for running calls after SIGTERM or Ctrl-C; a second signal ends them at once
-    #[arg(long, value_name = "DUR", requires = "http", default_value = "5s", value_parser = parse_duration)]
+    #[arg(help_heading = "HTTP options", long, value_name = "DUR", requires = "http", default_value = "5s", value_parser = parse_duration)]
     pub http_grace: Duration,
 }
 

@@ -1,5 +1,6 @@
 //! Terminal output and prompts.
 
+pub mod change_list;
 pub mod events;
 pub mod markdown;
 pub mod options;
@@ -25,7 +26,11 @@ pub fn print(text: &str) -> std::io::Result<()> {
     });
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        Err(error) => {
+            let message = format!("cannot write the result to standard output: {error}");
+            Err(std::io::Error::new(error.kind(), message))
+        }
+        Ok(()) => Ok(()),
     }
 }
 

@@ -154,9 +154,9 @@ pub fn error_after_output(failed: &CallError) -> String {
 }
 
 pub fn error(error: &CallError) -> String {
-    let cause = error
-        .cause
-        .as_deref()
+    let cause = error.cause.as_deref();
+    let cause = cause
+        .filter(|cause| !error.message.contains(cause))
         .map(|cause| format!("\ncause: {}", text::escape_lines(cause, 2_000)));
     let code = text::escape_line(&error.code, 80);
     format!(

@@ -3,7 +3,10 @@
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
+
+/// Text is not wrapped to a narrower terminal.
+const MIN_WIDTH: u16 = 40;
 
 use super::options::{ColorChoice, color_choice, is_dumb};
 
@@ -71,20 +74,42 @@ impl Style {
     }
 }
 
+/// Width of standard output. `None` if it is no terminal.
+pub fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout().as_fd()).ok()?;
+    (size.ws_col >= MIN_WIDTH).then(|| size.ws_col.into())
+}
+
 /// A table without borders, as wide as the terminal. Cells must be escaped already.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    format_table(header, rows.into_iter().map(Row::from), 0)
+}
+
+/// Like [`table`], with one line for each row: the last `cut` columns are cut to the width of the terminal.
+pub fn list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>, cut: usize) -> String {
+    let one_line = |cells: Vec<String>| {
+        let mut row = Row::from(cells);
+        row.max_height(1);
+        row
+    };
+    format_table(header, rows.into_iter().map(one_line), header.len() - cut)
+}
+
+/// The first `whole` columns are never narrower than their content.
+fn format_table(header: &[&str], rows: impl IntoIterator<Item = Row>, whole: usize) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout().as_fd())
-        && size.ws_col >= 40
-    {
+    if let Some(width) = terminal_width().and_then(|width| u16::try_from(width).ok()) {
         table
             .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(size.ws_col);
+            .set_width(width);
     }
     table.set_header(header.iter().copied()).add_rows(rows);
-    for column in table.column_iter_mut() {
+    for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        if index < whole {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table
         .lines()

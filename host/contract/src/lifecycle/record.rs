@@ -114,6 +114,8 @@ pub struct CallUsage {
 pub struct CallFailure {
     pub code: String,
     pub message: String,
+    /// How the user can allow such calls, if this one was denied.
+    pub remedy: Option<String>,
 }
 
 /// An entry of the audit trail.
@@ -286,12 +288,11 @@ impl CallRecord {
                 reason,
                 by,
                 note,
+                remedy,
             } => {
                 let by = by.unwrap_or_else(|| "policy".to_owned());
                 self.set_decision("deny", by, at, note);
-                // It ran staged, and its changes were denied.
-                self.allowed_by = None;
-                Some(self.set_error(code, reason))
+                Some(self.set_denial(code, reason, remedy))
             }
             Transition::Cancelled { reason, duration } => {
                 self.duration = Some(duration);
@@ -339,10 +340,24 @@ impl CallRecord {
         approval.note = note;
     }
 
+    fn set_denial(&mut self, code: String, reason: String, remedy: Option<String>) -> String {
+        // It ran staged, and its changes were denied.
+        self.allowed_by = None;
+        let note = self.set_error(code, reason);
+        if let Some(error) = &mut self.error {
+            error.remedy = remedy;
+        }
+        note
+    }
+
     fn set_error(&mut self, code: String, message: String) -> String {
         self.is_error = true;
         let note = format!("{code}: {message}");
-        self.error = Some(CallFailure { code, message });
+        self.error = Some(CallFailure {
+            code,
+            message,
+            remedy: None,
+        });
         note
     }
 

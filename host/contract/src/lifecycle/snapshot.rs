@@ -125,10 +125,11 @@ pub fn record_json(record: &CallRecord) -> Map<String, Value> {
         json!(record.state.is_terminal().then_some(record.is_error)),
     );
     if let Some(error) = &record.error {
-        put(
-            "error",
-            json!({"code": error.code, "message": masked_text_head(&error.message)}),
-        );
+        let mut shown = json!({"code": error.code, "message": masked_text_head(&error.message)});
+        if let Some(remedy) = &error.remedy {
+            shown["remedy"] = json!(masked_text_head(remedy));
+        }
+        put("error", shown);
     }
     put(
         "attempts",

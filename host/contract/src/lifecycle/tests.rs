@@ -63,6 +63,7 @@ fn steps() -> Vec<Transition> {
             reason: text(),
             by: None,
             note: None,
+            remedy: None,
         },
         Transition::Cancelled {
             reason: text(),

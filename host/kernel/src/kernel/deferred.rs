@@ -100,6 +100,7 @@ pub async fn deny_deferred(
         reason,
         by: Some(by.to_owned()),
         note: note.map(ToOwned::to_owned),
+        remedy: None,
     };
     close(store, row, &[step], ("deny", by, note), at).await
 }

@@ -59,6 +59,11 @@ impl Kernel {
         Ok(())
     }
 
+    /// Returns the mode of a session.
+    pub fn mode(&self, session: &SessionKey) -> Mode {
+        self.session_policy(session).mode()
+    }
+
     /// Saves the user's approval of changes below these paths and of requests to these hosts for the rest of the
     /// session: one approval for each tool that does only that.
     pub(super) async fn allow_in_session(

@@ -219,3 +219,36 @@ async fn edits_do_not_overwrite_concurrent_changes() {
         "{refused:?}"
     );
 }
+
+#[tokio::test]
+async fn an_undo_is_previewed_with_its_differences_and_conflicts() {
+    let world = World::new();
+    let staged = held(world.held());
+    let entry = staged.prepare().await.unwrap();
+    staged.commit("commit-1".to_owned()).await.unwrap();
+    let made = world.staging.describe_commit(&entry).unwrap();
+    expect![[r#"
+        modified a.txt Some("old\n") → "new\n"
+        deleted gone Some("old\n") → ""
+        created made.bin Some("binary")
+        created made.txt None → "new\n"
+        modified run.sh Some("old\n") → "new\n""#]]
+    .assert_eq(&world.shown(&made));
+    let preview = world.staging.preview_undo(&entry).unwrap();
+    assert_eq!(preview.conflicts, [""; 0]);
+    expect![[r#"
+        modified a.txt Some("new\n") → "old\n"
+        created gone None → "old\n"
+        deleted made.bin Some("binary")
+        deleted made.txt Some("new\n") → ""
+        modified run.sh Some("new\n") → "old\n""#]]
+    .assert_eq(&world.shown(&preview.changes));
+    let after = world.tree();
+    fs::write(world.path("a.txt"), "theirs\n").unwrap();
+    fs::create_dir(world.path("gone")).unwrap();
+    let conflicts = world.staging.preview_undo(&entry).unwrap().conflicts;
+    assert_eq!(conflicts.len(), 2, "{conflicts:?}");
+    fs::remove_dir(world.path("gone")).unwrap();
+    fs::write(world.path("a.txt"), "new\n").unwrap();
+    assert_eq!(world.tree(), after, "a preview changes nothing");
+}

@@ -197,6 +197,7 @@ fn a_denial_is_an_error_with_a_code_and_no_reason() {
         reason: "the input names /etc/passwd".to_owned(),
         by: Some("rule 7".to_owned()),
         note: None,
+        remedy: None,
     };
     check(
         false,

@@ -164,7 +164,7 @@ pub async fn plugins(settings: &CliSettings) -> Vec<Check> {
             return vec![Check::problem(
                 Status::Error,
                 NAME,
-                format!("{:#}", error.error),
+                error.to_string(),
                 "correct the settings; `host plugins` shows the details",
             )];
         }

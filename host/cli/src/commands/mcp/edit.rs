@@ -39,7 +39,7 @@ impl ConfigText {
 pub fn read(file: &Path) -> anyhow::Result<ConfigText> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         bail!(
-            "{}: only .toml files can be edited by commands; add the server by hand under `mcpServers`",
+            "{}: commands edit only .toml files; make this change by hand",
             file.display()
         );
     }

@@ -10,7 +10,7 @@ use super::{
     AcceptArgs, Packages, ask, change_project_lock, not_installed, notify_running_hosts,
     parse_reference, refuse_unsigned, relative_to, store,
 };
-use crate::exit::{CliError, Exit, OrExit};
+use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::json;
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
@@ -114,7 +114,7 @@ pub async fn add(args: AddArgs) -> Result<Exit, CliError> {
 
 /// Reports installed versions, and makes the project and running hosts use them.
 pub fn installed(added: &[LockedPlugin]) -> Result<(), CliError> {
-    let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+    let directory = current_directory()?;
     for plugin in added {
         let message = format!("installed {} {}", plugin.name, plugin.version);
         print(&message).or_exit(Exit::Internal)?;

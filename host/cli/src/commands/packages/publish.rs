@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use toolhost::HostPaths;
 use toolhost_contract::{Digest, PluginName, side_manifest_path, text};
@@ -68,7 +69,9 @@ pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
         .load(file)
         .await
         .or_exit(Exit::NoPlugin)?;
-    let wasm = read_regular(file, MAX_PLUGIN).or_exit(Exit::NoPlugin)?;
+    let wasm = read_regular(file, MAX_PLUGIN)
+        .with_context(|| file.display().to_string())
+        .or_exit(Exit::NoPlugin)?;
     let manifest = loaded.manifest();
     let name = format!("{}.wasm", manifest.name);
     let bundle = match &args.key {

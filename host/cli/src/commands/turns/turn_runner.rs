@@ -48,7 +48,7 @@ impl TurnRunner {
         let line = match self.results(request, strategy, caller).await {
             Ok(results) => json!({ "results": results }),
             Err(error) => {
-                answer(&json!({"error": format!("{:#}", error.error)}));
+                answer(&json!({"error": error.to_string()}));
                 return;
             }
         };

@@ -400,3 +400,27 @@ fn c_12_a_tool_is_never_allowed_where_a_rule_denies_all_its_calls() {
         );
     }
 }
+
+#[test]
+fn a_rule_that_is_added_later_counts_like_one_of_the_configuration() {
+    let decide = |policy: &Policy| match Fixture::of(WRITE).decide(policy, &[]) {
+        Verdict::Allow(_) => Decision::Allow,
+        Verdict::Ask(_) => Decision::Ask,
+        Verdict::Deny(_) => Decision::Deny,
+    };
+    let allow = || RuleSpec::new(Decision::Allow, "write_file");
+    let added = |rules: &str| policy(rules).with_rule(allow());
+    let plan = added("").unwrap().with_mode(Mode::Plan).unwrap();
+    assert_eq!(decide(&policy("")), Decision::Ask);
+    assert_eq!(decide(&added("").unwrap()), Decision::Allow);
+    assert_eq!(decide(&added("deny Write").unwrap()), Decision::Deny);
+    // The mode that a session has set stays.
+    assert_eq!(plan.with_rule(allow()).unwrap().mode(), Mode::Plan);
+    let refused = added("once_only").unwrap_err();
+    assert!(
+        refused.message.contains("disable_always_allow"),
+        "{refused}"
+    );
+    let wrong = policy("").with_rule(RuleSpec::new(Decision::Allow, "write_file("));
+    assert!(wrong.is_err());
+}

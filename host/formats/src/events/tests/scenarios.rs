@@ -60,6 +60,7 @@ fn denied(code: &str, reason: &str, by: &str, note: Option<&str>) -> ScenarioSte
         reason: reason.to_owned(),
         by: Some(by.to_owned()),
         note: note.map(str::to_owned),
+        remedy: None,
     })
 }
 

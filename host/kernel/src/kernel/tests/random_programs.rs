@@ -162,6 +162,7 @@ fn step(kind: &str) -> Vec<Transition> {
             reason: by(),
             by: None,
             note: None,
+            remedy: None,
         },
         "cancelled" => Transition::Cancelled {
             reason: by(),
