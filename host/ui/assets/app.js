@@ -250,8 +250,9 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  // A key that is held down answers one question only.
-  if (writes || event.repeat) return;
+  // A key that is held down answers one question only, and none behind a dialog.
+  const dialog = document.querySelector("dialog[open]");
+  if (writes || event.repeat || (dialog && event.key !== "?")) return;
   const handled = {
     j: () => select(1),
     k: () => select(-1),

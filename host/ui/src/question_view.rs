@@ -85,6 +85,21 @@ fn file_name(path: &str) -> &str {
         .unwrap_or(path)
 }
 
+/// Returns what the call concerns, where titles of two calls can be equal.
+fn targets(question: &Question) -> String {
+    let paths: Vec<&str> = match &question.changes {
+        Some(set) => set.paths(),
+        None => {
+            let subject = &question.subject;
+            let paths = subject.paths.iter().map(|path| path.path.as_str());
+            paths
+                .chain(subject.urls.iter().map(String::as_str))
+                .collect()
+        }
+    };
+    paths.join(", ")
+}
+
 pub struct QuestionView<'a> {
     pub state: &'a AppState,
     pub session: &'a Session,
@@ -314,6 +329,7 @@ impl QuestionView<'_> {
                                 input type="checkbox" name="item" value=(value) checked;
                                 (line(&entry.title(), 200))
                             }
+                            " " (code(&targets(&entry.question), 600))
                             " " a href={ "/?question=" (entry.number) } { "Review" }
                             @if let Some(set) = &entry.question.changes { " " span class="meta" { (line(&set.to_string(), 80)) } }
                         }
