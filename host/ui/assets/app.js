@@ -122,7 +122,9 @@ function replace(page, id) {
   if (!now || !next) return;
   const focused = now.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const fresh = document.adoptNode(next);
+  const scrolled = now.scrollTop;
   now.replaceWith(fresh);
+  fresh.scrollTop = scrolled;
   if (focused) {
     const link = [...fresh.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === focused);
     if (link) link.focus();

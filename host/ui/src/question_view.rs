@@ -85,6 +85,19 @@ fn file_name(path: &str) -> &str {
         .unwrap_or(path)
 }
 
+/// Returns what an approval does.
+fn consequence(question: &Question) -> &'static str {
+    match (&question.changes, question.kind) {
+        (Some(_), _) => "An approval applies exactly these changes.",
+        (None, PromptKind::Exec) => {
+            "An approval runs the command at once. Its changes are not shown first."
+        }
+        (None, PromptKind::Mcp) => "An approval lets the server run its tool with this input.",
+        (None, PromptKind::Edit) => "An approval lets the tool run and change files at once.",
+        (None, PromptKind::Info) => "An approval lets the tool run with this input.",
+    }
+}
+
 /// Returns what the call concerns, where titles of two calls can be equal.
 fn targets(question: &Question) -> String {
     let paths: Vec<&str> = match &question.changes {
@@ -366,6 +379,7 @@ impl QuestionView<'_> {
             .collect();
         let content = html! {
             input type="hidden" name="ticket" value=(ticket);
+            p class="consequence" { (consequence(&entry.question)) }
             div class="actions" {
                 button name="answer" value="offer:0" class="primary arm" data-key="y" { "Approve once" kbd { "y" } }
                 @if !lasting.is_empty() {
