@@ -122,7 +122,9 @@ function replace(page, id) {
   if (!now || !next) return;
   const focused = now.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const fresh = document.adoptNode(next);
+  const scrolled = now.scrollTop;
   now.replaceWith(fresh);
+  fresh.scrollTop = scrolled;
   if (focused) {
     const link = [...fresh.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === focused);
     if (link) link.focus();
@@ -250,8 +252,9 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  // A key that is held down answers one question only.
-  if (writes || event.repeat) return;
+  // A key that is held down answers one question only, and none behind a dialog.
+  const dialog = document.querySelector("dialog[open]");
+  if (writes || event.repeat || (dialog && event.key !== "?")) return;
   const handled = {
     j: () => select(1),
     k: () => select(-1),

@@ -85,6 +85,34 @@ fn file_name(path: &str) -> &str {
         .unwrap_or(path)
 }
 
+/// Returns what an approval does.
+fn consequence(question: &Question) -> &'static str {
+    match (&question.changes, question.kind) {
+        (Some(_), _) => "An approval applies exactly these changes.",
+        (None, PromptKind::Exec) => {
+            "An approval runs the command at once. Its changes are not shown first."
+        }
+        (None, PromptKind::Mcp) => "An approval lets the server run its tool with this input.",
+        (None, PromptKind::Edit) => "An approval lets the tool run and change files at once.",
+        (None, PromptKind::Info) => "An approval lets the tool run with this input.",
+    }
+}
+
+/// Returns what the call concerns, where titles of two calls can be equal.
+fn targets(question: &Question) -> String {
+    let paths: Vec<&str> = match &question.changes {
+        Some(set) => set.paths(),
+        None => {
+            let subject = &question.subject;
+            let paths = subject.paths.iter().map(|path| path.path.as_str());
+            paths
+                .chain(subject.urls.iter().map(String::as_str))
+                .collect()
+        }
+    };
+    paths.join(", ")
+}
+
 pub struct QuestionView<'a> {
     pub state: &'a AppState,
     pub session: &'a Session,
@@ -314,6 +342,7 @@ impl QuestionView<'_> {
                                 input type="checkbox" name="item" value=(value) checked;
                                 (line(&entry.title(), 200))
                             }
+                            " " (code(&targets(&entry.question), 600))
                             " " a href={ "/?question=" (entry.number) } { "Review" }
                             @if let Some(set) = &entry.question.changes { " " span class="meta" { (line(&set.to_string(), 80)) } }
                         }
@@ -350,6 +379,7 @@ impl QuestionView<'_> {
             .collect();
         let content = html! {
             input type="hidden" name="ticket" value=(ticket);
+            p class="consequence" { (consequence(&entry.question)) }
             div class="actions" {
                 button name="answer" value="offer:0" class="primary arm" data-key="y" { "Approve once" kbd { "y" } }
                 @if !lasting.is_empty() {

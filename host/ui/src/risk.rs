@@ -65,13 +65,10 @@ pub fn assess(question: &Question) -> (Risk, &'static str) {
         return (Risk::Medium, "it uses the network");
     }
     if question.kind == PromptKind::Mcp {
-        return (
-            Risk::Medium,
-            "another program runs it, outside of the sandbox",
-        );
+        return (Risk::Medium, "another server runs it");
     }
     match (&question.changes, question.effect) {
-        (Some(_), _) => (Risk::Low, "it changes the files shown, and can be undone"),
+        (Some(_), _) => (Risk::Low, "it changes only the files shown"),
         (None, Effect::Pure | Effect::Reads) => (Risk::Low, "it only reads"),
         (None, _) => (Risk::Medium, "it has effects that are not known in advance"),
     }

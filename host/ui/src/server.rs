@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use toolhost_store::StoreError;
 
@@ -35,6 +36,8 @@ const MAX_HEAD: usize = 32 << 10;
 const MAX_BODY: usize = 64 << 10;
 /// Maximum size of an answer: edited files, percent-encoded.
 pub const MAX_ANSWER_BODY: usize = 16 << 20;
+/// Time from the head of a request to its response. Event streams last longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for open requests when the server stops.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -157,7 +160,7 @@ impl UiServer {
         self.state.stop.cancel();
         let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
         // Connections that remain open end with the process.
-        let _ = tokio::time::timeout(GRACE, slots.acquire_many(all)).await;
+        let _ = timeout(GRACE, slots.acquire_many(all)).await;
     }
 }
 
@@ -200,7 +203,15 @@ pub fn router(state: Arc<AppState>) -> Router {
 async fn guard(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let checked = state.access.check(request.method(), request.headers());
     let mut response = match checked {
-        Ok(()) => next.run(request).await,
+        // Also bounds the time in which a form has to arrive.
+        Ok(()) => match timeout(REQUEST_TIMEOUT, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => ErrorPage::new(StatusCode::REQUEST_TIMEOUT, "The request took too long")
+                .because(
+                    "It was not executed completely. Load the page again to see what has changed.",
+                )
+                .into_response(),
+        },
         Err(error) => rejection(error).into_response(),
     };
     let headers = response.headers_mut();

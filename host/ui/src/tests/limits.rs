@@ -164,6 +164,7 @@ fn history_only() -> crate::UiOptions {
         inbox: crate::Inbox::new(toolhost_kernel::Clock::system()),
         kernel: None,
         store: None,
+        view: None,
         permission: crate::Permission::ReadOnly,
         user: "ann".to_owned(),
         view: None,
