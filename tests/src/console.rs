@@ -13,12 +13,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 use tempfile::TempDir;
 
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, without_progress};
 use crate::{host, root, target};
 
 /// Where the home directory is in the documents.
 const HOME: &str = "/home/me";
-const PROMPTS: [&str; 2] = ["answer:", "[y/N]"];
+/// The last two take one key.
+const PROMPTS: [&str; 3] = ["answer:", "[y/N]", "›"];
 
 pub struct Example {
     pub line: usize,
@@ -133,12 +134,13 @@ impl Session {
             };
             drawn += &terminal.wait_for(&format!("{prompt} "));
             if typed.is_empty() {
-                return self.shown(&drawn.replace('\r', ""));
+                return self.shown(&without_progress(&drawn).replace('\r', ""));
             }
-            terminal.type_keys(&format!("{typed}\n"));
+            let end = if prompt == "answer:" { "\n" } else { "" };
+            terminal.type_keys(&format!("{typed}{end}"));
         }
         let (_, screen) = terminal.wait();
-        self.shown(&screen.replace('\r', ""))
+        self.shown(&without_progress(&screen).replace('\r', ""))
     }
 
     fn shown(&self, text: &str) -> String {

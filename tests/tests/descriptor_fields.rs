@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use e2e::terminal::Terminal;
+use e2e::terminal::{KEYS, Terminal};
 use e2e::test_env::TestEnv;
 use e2e::{CommandResult, Guest, host, run};
 use serde_json::{Value, json};
@@ -128,8 +128,8 @@ fn prompts_and_records_have_the_destinations_and_sources() {
     let mut command = env.command(&["call", "deliver", &input, "--allow-path", &allowed]);
     command.arg("--plugins").arg(&plugin);
     let mut terminal = Terminal::start(&command, "");
-    terminal.wait_for("answer: ");
-    terminal.type_keys("y\n");
+    terminal.wait_for(KEYS);
+    terminal.type_keys("y");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     let shown = screen

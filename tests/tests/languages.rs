@@ -7,7 +7,7 @@ mod services;
 use std::io::Write as _;
 use std::{env, fs};
 
-use e2e::terminal::Terminal;
+use e2e::terminal::{KEYS, Terminal};
 use e2e::{CommandResult, host, run, target};
 use serde_json::{Value, json};
 
@@ -141,8 +141,8 @@ fn check_previews(plugin: &str, tool: &str) {
 
     let input = json!({"to": "Mars", "text": "see you"}).to_string();
     let mut terminal = Terminal::start(&host(&["call", tool, &input, "--plugins", plugin]), "");
-    terminal.wait_for("answer: ");
-    terminal.type_keys("n\n");
+    terminal.wait_for(KEYS);
+    terminal.type_keys("n");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(5), "{screen}");
     for shown in [

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle_svg::{Term, WIN10_CONSOLE};
 use e2e::root;
-use e2e::terminal::Terminal;
+use e2e::terminal::{KEYS, Terminal, without_progress};
 use e2e::test_env::TestEnv;
 use expect_test::expect_file;
 
@@ -33,15 +33,18 @@ fn the_picture_in_the_readme_shows_a_real_session() {
     ] {
         let _ = writeln!(session, "\u{1b}[1m$ host {}\u{1b}[0m", shown(arguments));
         let mut command = env.command_with_plugins(arguments);
-        command.env_remove("NO_COLOR").env("TERM", "xterm-256color");
+        command
+            .env_remove("NO_COLOR")
+            .env("TERM", "xterm-256color")
+            .current_dir(env.workspace());
         let mut terminal = Terminal::start(&command, "");
         terminal.resize(60, 120);
         if let Some(keys) = keys {
-            terminal.wait_for("answer: ");
-            terminal.type_keys(&format!("{keys}\n"));
+            terminal.wait_for(KEYS);
+            terminal.type_keys(keys);
         }
         let (_, output) = terminal.wait();
-        session += &output.replace('\r', "");
+        session += &without_progress(&output).replace('\r', "");
     }
     let workspace = env.workspace().display().to_string();
     let drawn = Term::new()

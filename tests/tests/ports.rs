@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use e2e::terminal::Terminal;
+use e2e::terminal::{KEYS, Terminal};
 use e2e::{CommandResult, host, root, run, target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -77,7 +77,7 @@ impl Port {
         let arguments = self.arguments(input, flags);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut terminal = Terminal::start(&host(&arguments), "");
-        terminal.wait_for("answer: ");
+        terminal.wait_for(KEYS);
         terminal.type_keys(answer);
         terminal.wait().1
     }
@@ -153,7 +153,7 @@ fn sema_a_rule_applies_to_the_file_that_the_input_does_not_name() {
 fn sema_the_question_has_title_and_content_of_the_tool() {
     let port = sema();
     let input = json!({"text": "buy bread", "priority": 2});
-    let screen = port.ask(&input, &[], "y\n");
+    let screen = port.ask(&input, &[], "y");
     assert_shows(
         &screen,
         &[
@@ -212,7 +212,7 @@ fn gemini_confirm_requires_approval_that_no_rule_gives() {
         "one\none\n"
     );
 
-    let screen = port.ask(&edit("one", "1", 2), &ALLOW, "y\n");
+    let screen = port.ask(&edit("one", "1", 2), &ALLOW, "y");
     assert_shows(
         &screen,
         &[
@@ -257,7 +257,7 @@ fn kode_a_file_is_read_and_its_hooks_guard_the_call() {
     let message = report["error"]["message"].as_str().unwrap_or_default();
     assert_shows(message, &["requires approval", "it reads a system file"]);
 
-    let screen = port.ask(&json!({"path": "/etc/hosts"}), &ALLOW, "n\n");
+    let screen = port.ask(&json!({"path": "/etc/hosts"}), &ALLOW, "n");
     assert_shows(&screen, &["it reads a system file", "risk", "high"]);
 
     let shortened = format!("{}...(truncated)", "x".repeat(1_000));

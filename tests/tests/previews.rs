@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use e2e::terminal::Terminal;
+use e2e::terminal::{KEYS, Terminal};
 use e2e::{Guest, host, run};
 use serde_json::{Value, json};
 
@@ -246,8 +246,8 @@ fn prompt(guest: &Guest, tool: &str, input: &Value) -> String {
         &allowed,
     ]);
     let mut terminal = Terminal::start(&command, "");
-    terminal.wait_for("answer: ");
-    terminal.type_keys("n\n");
+    terminal.wait_for(KEYS);
+    terminal.type_keys("n");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(5), "{screen}");
     screen

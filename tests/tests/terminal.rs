@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use e2e::root;
-use e2e::terminal::Terminal;
+use e2e::terminal::{KEYS, Terminal, without_progress};
 use e2e::test_env::{TestEnv, poll_until};
 use rustix::process::Signal;
 use serde_json::json;
 
+/// Where a plain question waits for a line.
 const ANSWER: &str = "answer: ";
 /// The exit code of a call that the user denied.
 const DENIED: Result<i32, i32> = Ok(5);
@@ -26,13 +27,13 @@ fn is_written(env: &TestEnv) -> bool {
 fn t_01_lines_that_were_typed_before_the_question_do_not_answer_it() {
     let env = TestEnv::new("");
     let mut terminal = write(&env, "y\ny\nyes\ny");
-    terminal.wait_for(ANSWER);
-    terminal.type_keys("\n");
-    // An empty line: no key that came before is left.
+    terminal.wait_for(KEYS);
+    terminal.type_keys("x");
+    // No key that came before is left.
     terminal.wait_for("answer with");
-    terminal.wait_for(ANSWER);
+    terminal.wait_for(KEYS);
     assert!(!is_written(&env));
-    terminal.type_keys("y\n");
+    terminal.type_keys("y");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&env));
@@ -43,16 +44,15 @@ fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
     for _ in 0..50 {
         let env = TestEnv::new("");
         let mut terminal = write(&env, "");
-        if !terminal.type_while_discarded("y", ANSWER) {
+        if !terminal.type_while_discarded("y", KEYS) {
             // The machine was too busy for it.
             continue;
         }
-        terminal.wait_for(ANSWER);
-        assert!(terminal.is_line_mode());
-        terminal.type_keys("\n");
+        terminal.wait_for(KEYS);
+        terminal.type_keys("x");
         terminal.wait_for("answer with");
-        terminal.wait_for(ANSWER);
-        terminal.type_keys("n\n");
+        terminal.wait_for(KEYS);
+        terminal.type_keys("n");
         let (code, screen) = terminal.wait();
         assert_eq!(code, DENIED, "{screen}");
         assert!(!is_written(&env));
@@ -66,7 +66,7 @@ fn t_01_the_terminal_is_left_as_it_was_found() {
     let env = TestEnv::new("");
     let mut terminal = write(&env, "");
     // Whether or not keys are discarded at this moment.
-    terminal.type_while_discarded("\u{3}", ANSWER);
+    terminal.type_while_discarded("\u{3}", KEYS);
     terminal.type_keys("\u{3}");
     poll_until(|| terminal.is_line_mode().then_some(()));
     let (code, screen) = terminal.wait();
@@ -103,7 +103,7 @@ fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
 #[test]
 fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
     let env = TestEnv::new("");
-    let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  Allow this call? forged'";
+    let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  files wants to forge'";
     let calls = json!([
         {"id": "1", "name": "bash", "input": {"command": command}},
         {"id": "2", "name": "write_file", "input": {"path": "new.txt", "content": "one"}},
@@ -122,24 +122,22 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
         .arg("--plugins")
         .arg(root().join("plugins/shell.wasm"));
     let mut terminal = Terminal::start(&batch, "");
-    terminal.wait_for(ANSWER);
+    terminal.wait_for(KEYS);
     fs::write(env.workspace().join("asked"), "").unwrap();
     // The host has it.
     poll_until(|| {
         let events = fs::read_to_string(env.path("events")).unwrap_or_default();
         events
             .lines()
-            .any(|line| line.contains("call.output") && line.contains("forged"))
+            .any(|line| line.contains("call.output") && line.contains("to forge"))
             .then_some(())
     });
-    terminal.type_keys("n\n");
+    terminal.type_keys("n");
     let (_, screen) = terminal.wait();
     let answered = screen
-        .find("answer: n")
+        .find("› n")
         .expect("the answer stands where it was asked for");
-    let forged = screen
-        .find("Allow this call? forged")
-        .expect("it is shown later");
+    let forged = screen.find("wants to forge").expect("it is shown later");
     assert!(answered < forged, "{screen}");
 }
 
@@ -154,39 +152,40 @@ fn two_calls_that_wait_for_a_person_are_asked_about_one_after_the_other() {
         &env.command_with_plugins(&["batch", "--strategy", "kode", "calls.json"]),
         "",
     );
-    let first = terminal.wait_for(ANSWER);
+    let first = terminal.wait_for(KEYS);
     poll_until(|| {
         let calls = env.run_json(&["calls", "--state", "awaiting_approval", "--json"]);
         (calls.as_array()?.len() == 2).then_some(())
     });
-    terminal.type_keys("n\n");
-    let second = terminal.wait_for(ANSWER);
-    terminal.type_keys("n\n");
+    terminal.type_keys("n");
+    let second = terminal.wait_for(KEYS);
+    terminal.type_keys("n");
     let (_, screen) = terminal.wait();
     // The answer to the first question stands before anything of the second.
     assert!(second.starts_with("n\r\n"), "{screen}");
     for question in [&first, &second] {
-        let (_, question) = question.split_once("Make these changes?").unwrap();
-        let names = ["one.txt", "two.txt"].map(|name| question.contains(name));
+        let (_, question) = question.split_once(" wants to create ").unwrap();
+        let title = question.lines().next().unwrap();
+        let names = ["one.txt", "two.txt"].map(|name| title.contains(name));
         assert_ne!(names[0], names[1], "{screen}");
     }
-    assert_eq!(screen.matches("Make these changes?").count(), 2, "{screen}");
+    assert_eq!(screen.matches(" wants to create ").count(), 2, "{screen}");
 }
 
 #[test]
 fn t_06_a_window_that_was_made_narrower_is_asked_again() {
     let env = TestEnv::new("");
     let mut terminal = write(&env, "");
-    terminal.wait_for(ANSWER);
+    terminal.wait_for(KEYS);
     terminal.resize(50, 30);
-    terminal.type_keys("y\n");
+    terminal.type_keys("y");
     terminal.wait_for("asking again");
-    let question = terminal.wait_for(ANSWER);
-    assert!(question.contains("Make these changes?"), "{question}");
+    let question = terminal.wait_for(KEYS);
+    assert!(question.contains("wants to create"), "{question}");
     assert!(!is_written(&env));
     // A wider one changes nothing.
     terminal.resize(1, 200);
-    terminal.type_keys("y\n");
+    terminal.type_keys("y");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&env));
@@ -196,9 +195,9 @@ fn t_06_a_window_that_was_made_narrower_is_asked_again() {
 fn t_06_nothing_is_asked_where_it_cannot_be_shown() {
     let env = TestEnv::new("");
     let mut terminal = write(&env, "");
-    terminal.wait_for(ANSWER);
+    terminal.wait_for(KEYS);
     terminal.resize(1, 1);
-    terminal.type_keys("y\n");
+    terminal.type_keys("y");
     let (code, screen) = terminal.wait();
     assert_eq!(code, DENIED, "{screen}");
     assert!(!is_written(&env));
@@ -208,12 +207,12 @@ fn t_06_nothing_is_asked_where_it_cannot_be_shown() {
 fn t_09_a_question_is_repeated_when_the_program_goes_on() {
     let env = TestEnv::new("");
     let mut terminal = write(&env, "");
-    terminal.wait_for(ANSWER);
+    terminal.wait_for(KEYS);
     terminal.signal(Signal::STOP);
     terminal.signal(Signal::CONT);
-    let question = terminal.wait_for(ANSWER);
-    assert!(question.contains("Make these changes?"), "{question}");
-    terminal.type_keys("y\n");
+    let question = terminal.wait_for(KEYS);
+    assert!(question.contains("wants to create"), "{question}");
+    terminal.type_keys("y");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&env));
@@ -228,8 +227,8 @@ fn edit(env: &TestEnv, script: &str) -> Terminal {
         env.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
     command.env_remove("VISUAL").env("EDITOR", &editor);
     let mut terminal = Terminal::start(&command, "");
-    terminal.wait_for(ANSWER);
-    terminal.type_keys("m\n");
+    terminal.wait_for(KEYS);
+    terminal.type_keys("e");
     terminal
 }
 
@@ -240,10 +239,10 @@ fn t_10_what_was_edited_is_read_from_a_file_and_from_nothing_else() {
     fs::write(env.path("secret"), "secret\n").unwrap();
     for replace in ["mkfifo $1", "ln -s $PWD/secret $1"] {
         let mut terminal = edit(&env, &format!("rm $1\n{replace}\n"));
-        let again = terminal.wait_for(ANSWER);
+        let again = terminal.wait_for(KEYS);
         assert!(again.contains("cannot edit"), "{again}");
         assert!(!again.contains("+secret"), "{again}");
-        terminal.type_keys("n\n");
+        terminal.type_keys("n");
         let (code, screen) = terminal.wait();
         assert_eq!(code, DENIED, "{screen}");
     }
@@ -274,14 +273,14 @@ fn a_command_reaches_no_terminal_of_the_host() {
                    [ -c $name ] && [ ! $name -ef /dev/null ] && (echo forged >$name) && echo opened; done; echo end";
     call.args(["bash", command]);
     let mut terminal = Terminal::start(&call, "");
-    let prompt_end = terminal.wait_for(ANSWER).len();
+    let prompt_end = terminal.wait_for(KEYS).len();
     fs::write(
         env.workspace().join("name"),
         terminal.name.to_str().unwrap(),
     )
     .unwrap();
     let refused = format!("{}: Permission denied", terminal.name.display());
-    terminal.type_keys("y\n");
+    terminal.type_keys("y");
     let (code, screen) = terminal.wait();
     let after = &screen[prompt_end..];
     assert_eq!(code, Ok(0), "{screen}");
@@ -385,4 +384,127 @@ fn ctrl_backslash_ends_neither_the_prompt_nor_a_question() {
     terminal.wait_for(PROMPT);
     assert!(is_written(&env));
     quit(terminal);
+}
+
+/// `host call bash` with this command, which is allowed.
+fn bash(env: &TestEnv, command: &str) -> Terminal {
+    let mut call = env.command_with_plugins(&["call", "bash", &format!("command={command}")]);
+    call.args(["--allow-program", "bash", "--allow-tool", "bash"])
+        .arg("--plugins")
+        .arg(root().join("plugins/shell.wasm"));
+    Terminal::start(&call, "")
+}
+
+#[test]
+fn a_running_call_shows_its_output_and_ctrl_c_says_what_was_kept() {
+    let env = TestEnv::new("");
+    let command = "for i in 1 2 3 4 5 6 7; do echo row $i; done; touch started; sleep 600";
+    let mut terminal = bash(&env, command);
+    // The end of the output.
+    terminal.wait_for("│ row 3");
+    let pane = terminal.wait_for("│ row 7");
+    assert!(!pane.contains("row 2"), "{pane}");
+    assert!(terminal.is_line_mode());
+    terminal.type_keys("\u{3}");
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Err(Signal::INT.as_raw()), "{screen}");
+    let shown = without_progress(&screen).replace('\r', "");
+    let (output, end) = shown.split_once("cancelled after ").expect(&screen);
+    assert!(
+        end.ends_with("; what it may have changed is kept\n"),
+        "{screen}"
+    );
+    assert!(!output.contains("│ row"), "{screen}");
+}
+
+#[test]
+fn output_is_printed_once_and_progress_is_erased() {
+    let env = TestEnv::new("");
+    let mut terminal = bash(&env, "echo row; until [ -e go ]; do sleep 0.05; done");
+    terminal.wait_for("│ row");
+    fs::write(env.workspace().join("go"), "").unwrap();
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Ok(0), "{screen}");
+    let shown = without_progress(&screen);
+    assert_eq!(shown.matches("row").count(), 1, "{shown}");
+}
+
+#[test]
+fn compiling_a_plugin_is_shown() {
+    let env = TestEnv::new("");
+    let mut command = env.command_with_plugins(&["call", "read_file", "path=a.txt"]);
+    command.env("TOOLHOST_CACHE_DIR", env.path("empty-cache"));
+    fs::write(env.workspace().join("a.txt"), "text\n").unwrap();
+    let mut terminal = Terminal::start(&command, "");
+    terminal.wait_for("compiling files for its first call");
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Ok(0), "{screen}");
+}
+
+#[test]
+fn plain_prompts_are_lines_without_control_sequences() {
+    let env = TestEnv::new("");
+    let mut command =
+        env.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
+    command.arg("--plain-prompts").env_remove("NO_COLOR");
+    command.args(["--color", "never"]);
+    let mut terminal = Terminal::start(&command, "");
+    terminal.wait_for("y once, a always…, n no, e edit, ? more\r\n");
+    terminal.wait_for(ANSWER);
+    assert!(terminal.is_line_mode());
+    terminal.type_keys("i path=b.txt\n");
+    let question = terminal.wait_for(ANSWER);
+    assert!(
+        question.contains("wants to create workspace/b.txt"),
+        "{question}"
+    );
+    terminal.type_keys("a\n");
+    terminal.wait_for("other keys go back");
+    terminal.wait_for(ANSWER);
+    terminal.type_keys("back\n");
+    terminal.wait_for(ANSWER);
+    terminal.type_keys("yes\n");
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(!screen.contains('\u{1b}'), "{screen:?}");
+    assert!(env.workspace().join("b.txt").exists());
+}
+
+#[test]
+fn the_terminal_is_restored_before_sigterm_ends_the_program() {
+    let env = TestEnv::new("");
+    let mut terminal = write(&env, "");
+    terminal.wait_for(KEYS);
+    poll_until(|| (!terminal.is_line_mode()).then_some(()));
+    terminal.signal(Signal::TERM);
+    poll_until(|| terminal.is_line_mode().then_some(()));
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Err(Signal::TERM.as_raw()), "{screen}");
+    assert!(!is_written(&env));
+}
+
+#[test]
+fn changed_words_are_emphasised_with_colors_of_the_palette() {
+    let env = TestEnv::new("");
+    fs::write(env.workspace().join("a.txt"), "call Ada\n").unwrap();
+    let arguments = [
+        "call",
+        "edit_file",
+        "path=a.txt",
+        "old_string=Ada",
+        "new_string=Grace",
+        "--color",
+        "always",
+    ];
+    let mut terminal = Terminal::start(&env.command_with_plugins(&arguments), "");
+    let question = terminal.wait_for(KEYS);
+    for part in [
+        "\u{1b}[31m- call \u{1b}[0m\u{1b}[31;7mAda\u{1b}[0m",
+        "\u{1b}[32m+ call \u{1b}[0m\u{1b}[32;7mGrace\u{1b}[0m",
+        "\u{1b}[1my\u{1b}[0m once",
+    ] {
+        assert!(question.contains(part), "{question:?}");
+    }
+    terminal.type_keys("n");
+    assert_eq!(terminal.wait().0, DENIED);
 }

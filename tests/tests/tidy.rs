@@ -65,7 +65,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "toolhost-ui",
-        &["toolhost-contract", "toolhost-kernel", "toolhost-store"],
+        &[
+            "toolhost-contract",
+            "toolhost-kernel",
+            "toolhost-shell-syntax",
+            "toolhost-store",
+        ],
     ),
     (
         "toolhost",

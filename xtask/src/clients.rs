@@ -324,14 +324,13 @@ fn chromium(location: &KitLocation) -> Result<()> {
     fs::write(
         &fonts,
         format!(
-            "<fontconfig><dir>{folder}/usr/share/fonts</dir><cachedir>{folder}/font-cache</cachedir></fontconfig>\n"
+            "<fontconfig><dir>{folder}/usr/share/fonts</dir><dir>/usr/share/fonts</dir>\
+             <cachedir>{folder}/font-cache</cachedir></fontconfig>\n"
         ),
     )?;
     let machine = shell::capture(Command::new("uname").arg("-m"))?;
-    let libraries = format!(
-        "{folder}/usr/lib/{0}-linux-gnu:{folder}/lib/{0}-linux-gnu",
-        machine.trim()
-    );
+    let libraries = format!("{folder}/usr/lib/{}-linux-gnu", machine.trim());
+    let libraries = format!("{libraries}:{libraries}/pulseaudio");
     let script = format!(
         "#!/bin/sh\nexport FONTCONFIG_FILE='{}' LD_LIBRARY_PATH='{libraries}'\nexec '{folder}/usr/lib/chromium/chromium' \"$@\"\n",
         fonts.display()

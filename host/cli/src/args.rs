@@ -31,6 +31,7 @@ use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::ui::{self, UiArgs};
 use crate::commands::undo::UndoArgs;
+use crate::terminal::options::TerminalArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -68,6 +69,9 @@ Plugins cannot use files, environment variables, the network or programs unless 
     arg_required_else_help = true
 )]
 pub struct Cli {
+    #[command(flatten)]
+    pub terminal: TerminalArgs,
+
     #[command(subcommand)]
     pub command: Command,
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolhost::mcp_servers::MessageLimiter;
 use toolhost::{
-    Agents, BrokenPlugin, CommandAgents, CompiledPlugin, Compiler, Error, HostParts, Launcher,
+    Agents, BrokenPlugin, CommandAgents, Compiler, Error, HostParts, Launcher, LoadProgress,
     PreparedHost, Profile, Prompter, Resources, ServedPlugin,
 };
 use toolhost_contract::units::format_duration;
@@ -25,6 +25,7 @@ use crate::exit::{CliError, Exit, OrExit};
 use crate::serve::ui::WebPage;
 use crate::settings::CliSettings;
 use crate::terminal::note;
+use crate::terminal::progress::{Progress, ProgressMode};
 use crate::unmatched_settings::unmatched_settings;
 
 mod live_changes;
@@ -185,12 +186,22 @@ impl StartingHost {
         self.readiness.subscribe()
     }
 
-    /// Loads the plugins. Reports failures on standard error.
-    pub async fn load(
-        self,
-        compiled: impl Fn(CompiledPlugin<'_>),
-    ) -> Result<RunningHost, CliError> {
-        let loaded = self.prepared.load(compiled).await?;
+    /// Loads the plugins. Reports progress and failures on standard error.
+    pub async fn load(self, report: impl Fn(LoadProgress<'_>)) -> Result<RunningHost, CliError> {
+        let shown = Progress::start("loading plugins", ProgressMode::of_terminal());
+        let is_compiling = AtomicBool::new(false);
+        let progress = |plugin: LoadProgress<'_>| {
+            let LoadProgress { done, total, .. } = plugin;
+            is_compiling.fetch_or(plugin.is_compiled, Ordering::Relaxed);
+            let verb = match is_compiling.load(Ordering::Relaxed) {
+                true => "compiling",
+                false => "loading",
+            };
+            shown.set_title(&format!("{verb} plugins ({done}/{total})"));
+            report(plugin);
+        };
+        let loaded = self.prepared.load(progress).await?;
+        drop(shown);
         let follow = |telemetry: Telemetry| telemetry.spawn(loaded.kernel.subscribe(None, None));
         let host = RunningHost {
             kernel: Arc::clone(&loaded.kernel),

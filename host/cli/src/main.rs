@@ -50,7 +50,8 @@ const IDLE_THREADS: Duration = Duration::from_secs(1);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let Cli { terminal, command } = Cli::parse();
+    terminal.apply();
     if let Command::ProcessLauncher { role } = &command {
         // Executes the program in place of this process.
         return toolhost_process::launch(role.iter().cloned());

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use toolhost::{CompiledPlugin, GrantedDirectory};
+use toolhost::{GrantedDirectory, LoadProgress};
 use toolhost_contract::text;
 use toolhost_mcp_server::{ServeOptions, SessionEnd, serve_stdio};
 
@@ -87,7 +87,10 @@ async fn load_plugins(
     Ok(host)
 }
 
-fn note_compiled(plugin: CompiledPlugin<'_>) {
+fn note_compiled(plugin: LoadProgress<'_>) {
+    if !plugin.is_compiled {
+        return;
+    }
     let name = plugin.path.file_name().unwrap_or_default();
     note(&format!(
         "compiled {} ({} of {} plugins are ready)",

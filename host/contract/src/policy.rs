@@ -37,6 +37,7 @@ mod path_pattern;
 mod protected;
 mod question;
 mod question_document;
+mod question_summary;
 mod read_guard;
 mod rule;
 mod rule_example;

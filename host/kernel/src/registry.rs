@@ -119,7 +119,7 @@ impl ToolEntry {
     }
 
     /// Whether file changes of the tool are staged until they are evaluated. Other effects cannot be staged.
-    pub(crate) fn stages_changes(&self) -> bool {
+    pub fn stages_changes(&self) -> bool {
         self.tool.effect() > Effect::Reads && self.is_files_only()
     }
 

@@ -97,6 +97,11 @@ impl LinkedCode {
         compiled.map_err(|error| failed(&error, &mut failure))
     }
 
+    /// Whether the code is being compiled or read.
+    pub fn is_preparing(&self) -> bool {
+        !self.linked.initialized() && self.failure.try_lock().is_err()
+    }
+
     pub fn is_linked(&self) -> bool {
         self.linked.initialized()
     }

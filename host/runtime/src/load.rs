@@ -504,6 +504,10 @@ impl Loaded {
         self.code.is_linked()
     }
 
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.code.is_preparing()
+    }
+
     pub(crate) async fn compile(&self) -> Result<(), CallError> {
         self.code.compile().await
     }

@@ -136,6 +136,11 @@ impl Plugin {
         self.loaded.compile().await
     }
 
+    /// Whether the code is being compiled or read now.
+    pub fn is_preparing(&self) -> bool {
+        self.loaded.is_preparing()
+    }
+
     pub fn name(&self) -> &PluginName {
         &self.loaded.manifest().name
     }

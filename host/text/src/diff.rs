@@ -50,8 +50,8 @@ impl UnifiedDiff<'_> {
 
 /// Maximum length of a line whose changed words are found, in bytes.
 const MAX_WORD_LINE: usize = 1_000;
-/// Time for the words of one pair of lines.
-const WORD_TIME: Duration = Duration::from_millis(5);
+/// Time for the words of one pair of lines, which a busy machine does not reach.
+const WORD_TIME: Duration = Duration::from_millis(200);
 /// Lines with less in common are different lines, not changed ones.
 const MIN_RATIO: f32 = 0.4;
 

@@ -65,7 +65,7 @@ pub use grants::planned_grants;
 pub use host_paths::HostPaths;
 pub use host_resources::OUTPUT_PATH;
 pub use load::{
-    BrokenPlugin, ChangeKind, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose,
+    BrokenPlugin, ChangeKind, GrantedDirectory, Host, HostParts, LoadProgress, LoadPurpose,
     LoadedPlugins, MessageSink, PluginChange, PluginChangeError, PluginChanges, PreparedHost,
     ServedPlugin, describe_environment, package_store, runtime, sample_environments,
 };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::{Diagnostic, Restriction};
-use toolhost_contract::{Backend, Descriptor, Mode, text};
+use toolhost_contract::{Backend, Descriptor, Mode, PluginName, text};
 use toolhost_formats::profile::Profile;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
@@ -280,10 +280,12 @@ pub struct PreparedHost {
     connector: ServerConnector,
 }
 
-/// Progress report: a plugin that was not in the cache has been compiled.
+/// Progress report: a plugin file has been processed.
 #[derive(Debug, Clone, Copy)]
-pub struct CompiledPlugin<'a> {
+pub struct LoadProgress<'a> {
     pub path: &'a Path,
+    /// Whether it was compiled, and was not in the cache.
+    pub is_compiled: bool,
     /// Number of plugins processed so far, including this one.
     pub done: usize,
     pub total: usize,
@@ -315,7 +317,7 @@ impl PreparedHost {
     }
 
     /// Loads the plugins and registers their tools.
-    pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
+    pub async fn load(self, progress: impl Fn(LoadProgress<'_>)) -> Result<Host, Error> {
         let mut loader = PluginLoader {
             runtime: self.runtime,
             packages: self.packages,
@@ -333,7 +335,7 @@ impl PreparedHost {
             &loader.runtime,
             self.files,
             self.defers_compilation,
-            compiled,
+            progress,
         );
         for (path, loaded, took) in loaded.await {
             match loaded.and_then(|loaded| loader.grant(&self.settings, loaded)) {
@@ -456,7 +458,7 @@ async fn load_all(
     runtime: &Runtime,
     files: Vec<PathBuf>,
     defers_compilation: bool,
-    compiled: impl Fn(CompiledPlugin<'_>),
+    progress: impl Fn(LoadProgress<'_>),
 ) -> Vec<LoadResult> {
     let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_LOADS));
     let mut tasks = JoinSet::new();
@@ -477,17 +479,16 @@ async fn load_all(
     let mut done = BTreeMap::new();
     while let Some(result) = tasks.join_next().await {
         if let Ok((index, loaded, took)) = result {
-            let is_new = loaded
+            let is_compiled = loaded
                 .as_ref()
                 .is_ok_and(|loaded| loaded.code_state() == CodeState::Compiled);
             done.insert(index, (loaded, took));
-            if is_new {
-                compiled(CompiledPlugin {
-                    path: &files[index],
-                    done: done.len(),
-                    total: files.len(),
-                });
-            }
+            progress(LoadProgress {
+                path: &files[index],
+                is_compiled,
+                done: done.len(),
+                total: files.len(),
+            });
         }
     }
     let read = |(index, path)| {
@@ -565,6 +566,15 @@ impl Host {
                 failed(&BrokenPlugin::new(path, &error.message));
             }
         }
+    }
+
+    /// Returns a function that tells whether the code of this plugin is being compiled or read at that moment.
+    pub async fn preparation(&self, name: &PluginName) -> Option<impl Fn() -> bool + Send + use<>> {
+        let loader = self.loader.lock().await;
+        let mut plugins = loader.plugins.iter();
+        let found = plugins.find(|one| one.served.manifest.name == *name)?;
+        let plugin = Arc::clone(&found.plugin);
+        Some(move || plugin.is_preparing())
     }
 
     /// Stops all started programs and flushes records to disk.

@@ -288,7 +288,7 @@ document.addEventListener("submit", (event) => {
 
 // Times are relative to now, not to when the page was loaded.
 function updateTimes() {
-  document.querySelectorAll("time[datetime]").forEach((time) => {
+  document.querySelectorAll("time.relative").forEach((time) => {
     const seconds = Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000);
     if (seconds < 1) return;
     if (seconds < 120) time.textContent = `${seconds} s ago`;

@@ -57,20 +57,22 @@ impl ErrorPage {
 
     /// The content alone, for a part of a page.
     pub fn content(&self) -> Markup {
+        html! { section class="notice" { h2 { (self.title) } (self.explanation()) } }
+    }
+
+    fn explanation(&self) -> Markup {
         html! {
-            section class="notice" {
-                h2 { (self.title) }
                 @if !self.reason.is_empty() { p { bdi { (self.reason) } } }
                 @if let Some((target, text)) = &self.link {
                     p { a class="button" href=(target) { (text) } }
                 }
-            }
         }
     }
 }
 
 impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
-        (self.status, layout::bare_page(&self.title, self.content())).into_response()
+        let content = html! { section class="notice" { h1 { (self.title) } (self.explanation()) } };
+        (self.status, layout::bare_page(&self.title, content)).into_response()
     }
 }

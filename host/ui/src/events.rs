@@ -55,7 +55,8 @@ pub async fn serve(
             biased;
             () = stop.cancelled() => {
                 follower.is_over = true;
-                Some((Ok(Event::default().event("exit").data("")), follower))
+                // Browsers ignore an event without data.
+                Some((Ok(Event::default().event("exit").data("exit")), follower))
             }
             changed = follower.versions.changed() => {
                 changed.ok()?;

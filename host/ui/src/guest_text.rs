@@ -13,6 +13,19 @@ pub fn code(guest: &str, max: usize) -> Markup {
     html! { bdi { code { (text::escape_line(guest, max)) } } }
 }
 
+/// One line of the host about guest text: what is between backticks is in a fixed-width font.
+pub fn sentence(text: &str, max: usize) -> Markup {
+    let escaped = text::escape_line(text, max);
+    let parts = escaped.split('`').enumerate();
+    html! {
+        bdi {
+            @for (at, part) in parts {
+                @if at % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        }
+    }
+}
+
 /// Several lines in a fixed-width font.
 pub fn block(guest: &str, max: usize) -> Markup {
     html! { pre tabindex="0" dir="ltr" { bdi { (text::escape_lines(guest, max)) } } }

@@ -8,6 +8,7 @@ mod answers;
 mod assets;
 mod binary_view;
 mod charts;
+mod command_view;
 mod commit_view;
 mod decision_view;
 mod diff_view;

@@ -6,9 +6,10 @@ use toolhost_contract::{ChangeKind, ChangeSet, FileChange, FileKind, McpToolName
 
 use crate::access::Session;
 use crate::binary_view;
+use crate::command_view;
 use crate::diff_view::{self, DiffLayout};
 use crate::form::form;
-use crate::guest_text::{block, code, line};
+use crate::guest_text::{block, code, line, sentence};
 use crate::inbox::PendingEntry;
 use crate::state::AppState;
 use crate::{relative_time, ticket};
@@ -20,6 +21,8 @@ const MAX_CHANGES: usize = 300;
 /// Maximum length of shown texts, in characters.
 const MAX_FACT: usize = 2_000;
 const MAX_TEXT: usize = 20_000;
+/// Number of sessions that are searched for the client.
+const MAX_SESSIONS: u32 = 100;
 /// Maximum number of questions that are answered together.
 const MAX_GROUP: usize = 20;
 
@@ -104,7 +107,7 @@ impl QuestionView<'_> {
                     p class="meta" { (self.requester()) }
                 }
                 p class="why" {
-                    strong { "Why you are asked: " } (line(&question.reason, MAX_FACT))
+                    strong { "Why you are asked: " } (sentence(&question.reason, MAX_FACT))
                     @if let Some(rule) = &question.rule { " (rule " (code(rule, 200)) ")" }
                 }
                 (self.blocks())
@@ -124,6 +127,7 @@ impl QuestionView<'_> {
             @if caller.parent_agent.is_some() { "sub-agent " } @else { "agent " }
             (line(&caller.agent, 80))
             " · session " span class="session" { (line(caller.session.as_str(), 80)) }
+            @if let Some(client) = self.client() { " · client " (line(&client, 100)) }
             " · " (line(&caller.user.to_string(), 100))
             " · tool " (code(self.entry.question.tool.as_str(), 100))
             " (effect: " (self.entry.question.effect.as_str())
@@ -133,16 +137,34 @@ impl QuestionView<'_> {
         }
     }
 
+    /// Returns the program that has the session, if it is one of the last sessions.
+    fn client(&self) -> Option<String> {
+        let sessions = self
+            .state
+            .options
+            .store
+            .as_ref()?
+            .sessions(MAX_SESSIONS)
+            .ok()?;
+        let session = self.entry.call.caller.session.as_str();
+        let mut sessions = sessions.into_iter();
+        sessions.find(|row| row.id == session).map(|row| row.client)
+    }
+
     fn blocks(&self) -> Markup {
         let question = &self.entry.question;
         let document = question.document(&self.entry.call.input);
         let mut rows = MAX_DIFF_ROWS;
-        // The title and the line of the requester contain these.
+        let command = question.subject.command.as_deref();
+        let commands = command
+            .filter(|_| question.kind == PromptKind::Exec)
+            .and_then(command_view::show);
+        // The title and the line of the requester contain the others.
         let is_repeated = |label: &str| {
             matches!(
                 label,
                 "plugin" | "tool" | "effect" | "reason" | "agent" | "server" | "server tool"
-            )
+            ) || commands.is_some() && command_view::REPLACED_FACTS.contains(&label)
         };
         let facts: Vec<_> = document
             .blocks
@@ -167,9 +189,12 @@ impl QuestionView<'_> {
                     }
                 }
             }
-            dl class="facts" {
-                @for (label, value, is_warning) in facts {
-                    div class=[is_warning.then_some("warning")] { dt { (label) } dd { (line(value, MAX_FACT)) } }
+            @if let Some(commands) = &commands { (commands) }
+            @if !facts.is_empty() {
+                dl class="facts" {
+                    @for (label, value, is_warning) in facts {
+                        div class=[is_warning.then_some("warning")] { dt { (label) } dd { (line(value, MAX_FACT)) } }
+                    }
                 }
             }
             @for part in &document.blocks {
@@ -332,7 +357,7 @@ impl QuestionView<'_> {
                         summary class="button" { "Approve and remember" kbd { "a" } }
                         ul {
                             @for (at, offer) in lasting {
-                                li { button name="answer" value={ "offer:" (at) } class="arm" { (line(&offer.text, 600)) } }
+                                li { button name="answer" value={ "offer:" (at) } class="arm" { (sentence(&offer.text, 600)) } }
                             }
                         }
                     }

@@ -7,7 +7,7 @@ use toolhost_contract::lifecycle::Timestamp;
 pub fn since(at: Timestamp, now: Timestamp) -> Markup {
     let date = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     let date = date.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    html! { time datetime=(date) title=(date) { (in_words(at, now)) } }
+    html! { time class="relative" datetime=(date) title=(date) { (in_words(at, now)) } }
 }
 
 /// Returns how long ago a time was, such as `12 s ago`.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use toolhost_contract::policy::PromptKind;
 use toolhost_contract::{ChangeKind, Effect, FileKind, Question};
+use toolhost_shell_syntax::{describe_danger, parse};
 
 /// A risk in words and as an order. Higher risks are listed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,10 +56,7 @@ pub fn assess(question: &Question) -> (Risk, &'static str) {
         return (Risk::High, "it deletes files");
     }
     if question.kind == PromptKind::Exec {
-        return match &subject.command {
-            Some(_) => (Risk::Medium, "it runs a command"),
-            None => (Risk::High, "it runs a command that the input does not show"),
-        };
+        return command_risk(subject.command.as_deref());
     }
     if subject.has_unknown_destinations {
         return (Risk::High, "its destination is not known");
@@ -76,6 +74,19 @@ pub fn assess(question: &Question) -> (Risk, &'static str) {
         (Some(_), _) => (Risk::Low, "it changes the files shown, and can be undone"),
         (None, Effect::Pure | Effect::Reads) => (Risk::Low, "it only reads"),
         (None, _) => (Risk::Medium, "it has effects that are not known in advance"),
+    }
+}
+
+fn command_risk(command: Option<&str>) -> (Risk, &'static str) {
+    let Some(command) = command else {
+        return (Risk::High, "it runs a command that the input does not show");
+    };
+    match parse(command) {
+        Err(_) => (Risk::High, "it cannot be told what the command runs"),
+        Ok(script) => match describe_danger(&script) {
+            Some(danger) => (Risk::High, danger),
+            None => (Risk::Medium, "it runs a command"),
+        },
     }
 }
 

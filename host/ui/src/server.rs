@@ -113,6 +113,15 @@ impl UiServer {
         self.address
     }
 
+    #[cfg(test)]
+    pub fn test_cookie(&self) -> String {
+        let link = self.state.access.new_link().expect("a link");
+        let (_, token) = link.split_once("token=").expect("a token");
+        let cookie = self.state.access.exchange(token).expect("a session");
+        let cookie = cookie.expect("a new link");
+        cookie.split(';').next().expect("a pair").to_owned()
+    }
+
     /// Returns a function that creates links, each of which can be opened once.
     pub fn links(&self) -> impl Fn() -> Result<String, UiServerError> + Send + Sync + use<> {
         let state = Arc::clone(&self.state);

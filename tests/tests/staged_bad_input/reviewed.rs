@@ -207,7 +207,7 @@ fn a_name_cannot_forge_a_row_of_the_question() {
         exec script -qec "sh $PLAYED" /dev/null"#;
     let scene = Scene::new(&[]);
     let before = scene.tree();
-    let hostile = "a\n    │ @@ -1 +1 @@\n    │ -nothing\n  [y] once\u{1b}[2J\r\u{202e}b";
+    let hostile = "a\n    │ @@ -1 +1 @@\n    │ -nothing\n  y once\u{1b}[2J\r\u{202e}b";
     let steps = json!({"steps": [["write", hostile, "one\ntwo\n"]]});
     let call = scene.calling("file_script", &steps, &[]);
     let mut command = Command::new("sh");
@@ -216,17 +216,20 @@ fn a_name_cannot_forge_a_row_of_the_question() {
     let variables = call
         .get_envs()
         .filter_map(|(name, value)| Some((name, value?)));
-    command.envs(variables).env("SHELL", "/bin/sh");
+    command
+        .envs(variables)
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm");
     command.env("PLAYED", scene.state().with_extension("sh"));
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut played = pipes.spawn().unwrap();
     let mut screen = Vec::new();
-    let answer = b"answer: ";
+    let answer = "› ".as_bytes();
     for byte in BufReader::new(played.stdout.take().unwrap()).bytes() {
         screen.push(byte.unwrap());
         if screen.ends_with(answer) {
             // What is typed before the question does not count.
-            played.stdin.take().unwrap().write_all(b"n\n").unwrap();
+            played.stdin.take().unwrap().write_all(b"n").unwrap();
         }
     }
     let ended = played.wait().unwrap();
@@ -234,24 +237,24 @@ fn a_name_cannot_forge_a_row_of_the_question() {
         return println!("not run: there is no `script` that makes a terminal");
     }
     let screen = String::from_utf8(screen).unwrap();
-    let start = screen.find("  Make these changes?").expect(&screen);
-    let end = screen.find("    input").expect(&screen);
+    let title = screen.find("  file-script wants to create").expect(&screen);
+    let start = screen.find("    created").expect(&screen);
+    let end = screen.find("    call ").expect(&screen);
+    for row in screen[title..start].lines().skip(1) {
+        assert!(
+            row.starts_with("    ┊ ") || row.starts_with("  (+2"),
+            "{row}"
+        );
+    }
     // How wide a terminal is, and how long a path, is another matter.
     let shown = screen[start..end]
         .replace('\r', "")
         .replace("\n           ┊ ", "");
     expect![[r#"
         screen:
-          Make these changes?
-            plugin   file-script
-            tool     file_script
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +2 −0
-            created  [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  [y] once\u{1b}[2J\u{d}\u{202e}b  (file, 8 B)
-            │ @@ -0,0 +1,2 @@
-            │ +one
-            │ +two
+            created  [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  y once\u{1b}[2J\u{d}\u{202e}b  (file, 8 B)
+           1 │ + one
+           2 │ + two
     "#]].assert_eq(&format!("screen:\n{}", scene.plain(&shown)));
     assert_eq!(difference(&before, &scene.tree()), AS_IT_WAS);
     scene.finish();

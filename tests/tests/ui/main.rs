@@ -115,7 +115,8 @@ fn link_of(stderr: std::process::ChildStderr) -> Receiver<String> {
 struct Script {
     name: &'static str,
     child: Child,
-    input: ChildStdin,
+    /// Node ends when this is closed.
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -143,7 +144,7 @@ impl Script {
             .expect("node starts");
         Some(Self {
             name,
-            input: child.stdin.take().expect("a pipe"),
+            input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().expect("a pipe")),
             child,
         })
@@ -157,10 +158,11 @@ impl Script {
     }
 
     fn tell(&mut self, line: &str) {
-        writeln!(self.input, "{line}").expect("the script reads");
+        writeln!(self.input.as_ref().expect("open"), "{line}").expect("the script reads");
     }
 
     fn end(mut self) {
+        drop(self.input.take());
         let status = self.child.wait().expect("the script ends");
         assert!(status.success(), "{}: {status}", self.name);
     }
@@ -315,10 +317,10 @@ fn the_pictures_of_the_documentation_show_the_page() {
         wait_for_questions(&env, 3 + number);
     }
     let shots = json!([
-        {"name": "page-inbox", "row": "README.md", "width": 1280, "height": 800},
-        {"name": "page-inbox-dark", "row": "old.txt", "width": 1280, "height": 720, "dark": true},
-        {"name": "page-side-by-side", "row": "README.md", "query": "&view=split", "width": 1280, "height": 800},
-        {"name": "page-remember", "row": "README.md", "query": "&view=unified", "width": 820, "height": 800, "key": "a"},
+        {"name": "page-inbox", "row": "README.md", "width": 1100, "height": 640},
+        {"name": "page-inbox-dark", "row": "old.txt", "width": 1100, "height": 560, "dark": true},
+        {"name": "page-side-by-side", "row": "README.md", "query": "&view=split", "width": 1100, "height": 640},
+        {"name": "page-remember", "row": "README.md", "query": "&view=unified", "width": 768, "height": 600, "key": "a"},
         {"name": "page-phone", "row": "README.md", "width": 390, "height": 800},
     ]);
     let output = target().join("pictures");

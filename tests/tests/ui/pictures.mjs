@@ -17,7 +17,7 @@ const compare = await (await browser.newContext()).newPage();
 
 /** Replaces what differs in each run: times, sessions and the temporary directory. */
 const settle = (replacements) => {
-  document.querySelectorAll("time").forEach((time) => { time.textContent = "12 s ago"; });
+  document.querySelectorAll("time.relative").forEach((time) => { time.textContent = "12 s ago"; });
   document.querySelectorAll(".session").forEach((session) => { session.textContent = "7f3a2c91d0"; });
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {

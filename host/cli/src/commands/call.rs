@@ -2,22 +2,28 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::Args;
-use toolhost_contract::{CallId, SessionKey, Sink};
-use toolhost_kernel::{CallRequest, Report};
+use toolhost_contract::units::format_duration;
+use toolhost_contract::{CallId, Effect, SessionKey, Sink, text};
+use toolhost_kernel::{CallRequest, Report, ToolEntry};
 
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::{CallerArgs, HostArgs};
-use crate::load::{LoadPurpose, load_without_servers};
+use crate::load::{LoadPurpose, RunningHost, load_without_servers};
 use crate::settings::CliSettings;
-use crate::terminal::events::EventPrinter;
+use crate::terminal::events::{EventPrinter, print_output};
+use crate::terminal::progress::{Progress, ProgressMode};
 use crate::terminal::prompter::TerminalPrompter;
 use crate::terminal::render::{self, TextForm};
+use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Style;
 use crate::terminal::{note, print};
 use crate::{input, json};
+
+const SIGINT: i32 = rustix::process::Signal::INT.as_raw();
 
 pub const HELP: &str = "\
 Input, one of:
@@ -89,37 +95,90 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     request.context.only_paths = caller.only_paths;
     host.kernel.open_session(&session, "host call");
 
-    let events = EventPrinter::start(verbose);
-    let report = host
+    let mode = match args.json {
+        true => ProgressMode::Hidden,
+        false => ProgressMode::of_terminal(),
+    };
+    let events = call_events(&host, verbose, &request.tool, mode).await;
+    let kept = kept_after_cancel(registry.get(&request.tool));
+    let call = host
         .kernel
-        .call(request, Arc::clone(&events) as Arc<dyn Sink>)
-        .await;
-    events.finish();
+        .call(request, Arc::clone(&events) as Arc<dyn Sink>);
+    let start = Instant::now();
+    let report = tokio::select! {
+        report = call => Some(report),
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    let output = events.finish();
+    // The thread of a cancelled question may still have to restore the terminal settings.
+    SCREEN.wait_until_free();
     host.kernel.close_session(&session, "host call");
-    host.shut_down().await?;
+    tokio::select! {
+        ended = host.shut_down() => ended?,
+        // A second Ctrl-C does not wait.
+        _ = tokio::signal::ctrl_c(), if report.is_none() => {}
+    }
     drop(following);
 
+    let Some(report) = report else {
+        let after = format_duration(start.elapsed());
+        // Progress is erased together with the echo of Ctrl-C.
+        let start_of_line = if mode == ProgressMode::Live { "" } else { "\n" };
+        note(&format!("{start_of_line}cancelled after {after}; {kept}"));
+        // The shell sees that the user interrupted it.
+        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+        return Ok(Exit::ToolFailed);
+    };
     if args.json {
         let shown = json::pretty(&json::report(&report)).or_exit(Exit::Internal)?;
         print(&shown).or_exit(Exit::Internal)?;
     } else {
-        show(&report, TextForm::of(&registry, &report))?;
+        show(&report, TextForm::of(&registry, &report), &output)?;
     }
     Ok(exit_status(&report))
 }
 
+/// Prints the events of one call of the tool, and shows its progress.
+pub async fn call_events(
+    host: &RunningHost,
+    verbose: bool,
+    tool: &str,
+    mode: ProgressMode,
+) -> Arc<EventPrinter> {
+    let progress = Progress::start(&text::escape_line(tool, 80), mode);
+    let registry = host.kernel.registry();
+    if let Some(entry) = registry.get(tool)
+        && let Some(check) = host.loaded.preparation(&entry.plugin.name).await
+    {
+        progress.show_preparation(entry.plugin.name.clone(), check);
+    }
+    EventPrinter::with_progress(verbose, progress)
+}
+
+/// Says what remains of a call of this tool if the user cancels it.
+pub fn kept_after_cancel(tool: Option<&ToolEntry>) -> &'static str {
+    match tool {
+        Some(tool) if tool.tool.effect() <= Effect::Reads => "it changed nothing",
+        Some(tool) if tool.stages_changes() => "none of its changes were kept",
+        Some(_) => "what it may have changed is kept",
+        None => "it did not run",
+    }
+}
+
 /// Prints the result to standard output and notes about it to standard error.
-fn show(report: &Report, form: TextForm) -> Result<(), CliError> {
+fn show(report: &Report, form: TextForm, output: &[u8]) -> Result<(), CliError> {
     for repair in &report.repairs {
         note(&format!("note: {repair}"));
     }
     let outcome = match &report.result {
         Ok(outcome) => outcome,
         Err(error) => {
+            print_output(output, "");
             note(&render::error_after_output(error));
             return Ok(());
         }
     };
+    print_output(output, &outcome.model_text());
     if render::has_content(outcome) {
         let stdout = std::io::stdout();
         let text = if stdout.is_terminal() && !report.rendering.is_empty() {

@@ -165,6 +165,6 @@ impl Prompter for ClientPromptsDisabled {
     }
 
     fn remedy(&self) -> Option<&str> {
-        Some("to prompt the client's user: `host run --ask-client`")
+        Some("to prompt the user: `host run --ui` (a web page), or `host run --ask-client`")
     }
 }

@@ -7,6 +7,7 @@ mod line;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -19,11 +20,13 @@ use toolhost_kernel::{CallRequest, Report, ToolEntry};
 
 use self::completion::LineHelper;
 use self::line::PromptLine;
+use crate::commands::call::{call_events, kept_after_cancel};
 use crate::commands::plugins::plugin_table;
 use crate::commands::tools::tool_table;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::RunningHost;
-use crate::terminal::events::EventPrinter;
+use crate::terminal::events::print_output;
+use crate::terminal::progress::ProgressMode;
 use crate::terminal::render::{self, TextForm};
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::{Paint, Style};
@@ -223,8 +226,13 @@ impl PromptSession<'_> {
         let id = CallId(format!("{}-{}", self.key.session, self.calls));
         let caller = Principal::in_session(&self.key);
         let request = CallRequest::new(id.clone(), tool, input, caller);
-        let events = EventPrinter::start(self.host.settings.verbose);
+        let verbose = self.host.settings.verbose;
+        let kept = kept_after_cancel(registry.get(&request.tool));
+        let mode = ProgressMode::of_terminal();
+        let events = call_events(self.host, verbose, &request.tool, mode);
+        let events = self.runtime.block_on(events);
         let (host, key, quit) = (self.host, &self.key, &mut self.quit);
+        let start = Instant::now();
         let report = self.runtime.block_on(async {
             // Discards a signal that arrived before the call.
             tokio::select! {
@@ -243,18 +251,19 @@ impl PromptSession<'_> {
                 }
             }
         });
-        events.finish();
+        let output = events.finish();
         // The thread of a cancelled question may still have to restore the terminal settings.
         SCREEN.wait_until_free();
         if let Some(report) = report {
-            self.show(&report)
+            self.show(&report, &output)
         } else {
-            note("\ncancelled");
+            let after = format_duration(start.elapsed());
+            note(&format!("\ncancelled after {after}; {kept}"));
             Ok(())
         }
     }
 
-    fn show(&self, report: &Report) -> Result<(), CliError> {
+    fn show(&self, report: &Report, output: &[u8]) -> Result<(), CliError> {
         let stderr = Style::of(&std::io::stderr());
         for repair in &report.repairs {
             note(&format!("note: {repair}"));
@@ -262,10 +271,12 @@ impl PromptSession<'_> {
         let outcome = match &report.result {
             Ok(outcome) => outcome,
             Err(error) => {
+                print_output(output, "");
                 note(&stderr.paint(Paint::Red, &render::error_after_output(error)));
                 return Ok(());
             }
         };
+        print_output(output, &outcome.model_text());
         if !report.rendering.is_empty() {
             print(&render::rendering(&report.rendering, self.style)).or_exit(Exit::Internal)?;
         } else if render::has_content(outcome) {

@@ -157,15 +157,15 @@ fn signature(served: &ServedPlugin, settings: &CliSettings) -> String {
         plugins.find(|locked| locked.content == served.digest)
     });
     let signer = match locked {
-        Some(locked) => locked.signer,
+        Some(locked) => locked.signer.clone(),
         None => match settings.core.trust.check(&served.path, served.digest) {
             Ok(signer) => signer,
             Err(error) => return error.to_string(),
         },
     };
     match signer {
-        Some(_) => format!("signed {}", describe_signer(signer)),
-        None => "not signed, or no keys are trusted".to_owned(),
+        Some(_) => format!("signed {}", describe_signer(signer.as_ref())),
+        None => "not signed, or no author is trusted".to_owned(),
     }
 }
 

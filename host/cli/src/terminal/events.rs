@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use toolhost_contract::{CallEvent, LogLevel, Sink, text};
 
+use super::progress::Progress;
 use super::screen::SCREEN;
 use super::style::{Paint, Style};
 
@@ -13,12 +14,22 @@ use super::style::{Paint, Style};
 /// count towards its time limit.
 pub struct EventPrinter {
     sender: Sender<Option<CallEvent>>,
-    printer: Mutex<Option<JoinHandle<()>>>,
+    /// Returns the output that was shown as progress only.
+    printer: Mutex<Option<JoinHandle<Vec<u8>>>>,
 }
 
 impl EventPrinter {
     /// Debug and trace messages are only shown if `verbose` is set.
     pub fn start(verbose: bool) -> Arc<Self> {
+        Self::start_with(verbose, None)
+    }
+
+    /// Shows what one call reports about its progress, and its output, as progress.
+    pub fn with_progress(verbose: bool, progress: Progress) -> Arc<Self> {
+        Self::start_with(verbose, Some(progress))
+    }
+
+    fn start_with(verbose: bool, progress: Option<Progress>) -> Arc<Self> {
         let (sender, receiver) = channel::<Option<CallEvent>>();
         let least = if verbose {
             LogLevel::Trace
@@ -28,10 +39,14 @@ impl EventPrinter {
         let printer = std::thread::spawn(move || {
             let style = Style::of(&std::io::stderr());
             while let Ok(Some(event)) = receiver.recv() {
+                if progress.as_ref().is_some_and(|shown| shown.add(&event)) {
+                    continue;
+                }
                 if let Some(line) = line(&event, least, style) {
                     SCREEN.write_after_question(&line);
                 }
             }
+            progress.map(Progress::finish).unwrap_or_default()
         });
         Arc::new(Self {
             sender,
@@ -39,23 +54,29 @@ impl EventPrinter {
         })
     }
 
-    /// Waits until all events so far are printed, so that a result never precedes its messages.
-    pub fn finish(&self) {
+    /// Waits until all events so far are printed, so that a result never precedes its messages. Returns the output that was
+    /// shown as progress only.
+    pub fn finish(&self) -> Vec<u8> {
         let _ = self.sender.send(None);
-        if let Some(printer) = self
-            .printer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
-            let _ = printer.join();
-        }
+        let mut printer = self.printer.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = printer.take().map(JoinHandle::join);
+        printed.and_then(Result::ok).unwrap_or_default()
     }
 }
 
 impl Sink for EventPrinter {
     fn event(&self, event: CallEvent) {
         let _ = self.sender.send(Some(event));
+    }
+}
+
+/// Prints output that was shown as progress only, unless the result contains it.
+pub fn print_output(output: &[u8], result: &str) {
+    let output = String::from_utf8_lossy(output);
+    let last = output.trim_end().rsplit('\n').next().unwrap_or_default();
+    if !result.contains(last.trim_end()) {
+        let end = if output.ends_with('\n') { "" } else { "\n" };
+        SCREEN.note(&format!("{output}{end}"));
     }
 }
 
@@ -79,10 +100,9 @@ fn line(event: &CallEvent, least: LogLevel, style: Style) -> Option<String> {
             progress,
             total,
         } => {
-            let count = match (progress, total) {
-                (Some(progress), Some(total)) => format!(" {progress}/{total}"),
-                (Some(progress), None) => format!(" {progress}"),
-                (None, _) => String::new(),
+            let count = match step(*progress, *total).as_str() {
+                "" => String::new(),
+                count => format!(" {count}"),
             };
             let message = message
                 .as_deref()
@@ -115,6 +135,15 @@ fn line(event: &CallEvent, least: LogLevel, style: Style) -> Option<String> {
         }
     };
     Some(line + "\n")
+}
+
+/// `2/5`
+pub fn step(progress: Option<f64>, total: Option<f64>) -> String {
+    match (progress, total) {
+        (Some(progress), Some(total)) => format!("{progress}/{total}"),
+        (Some(progress), None) => progress.to_string(),
+        (None, _) => String::new(),
+    }
 }
 
 #[cfg(test)]

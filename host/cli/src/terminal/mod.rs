@@ -2,6 +2,8 @@
 
 pub mod events;
 pub mod markdown;
+pub mod options;
+pub mod progress;
 pub mod prompter;
 pub mod render;
 pub mod screen;

@@ -9,8 +9,13 @@ mod changes;
 mod choice;
 mod claimed_diff;
 mod dialog;
+mod diff_rows;
 mod input_edit;
 mod interview;
+mod key;
+mod keys_text;
+mod leftover_input;
+mod pager;
 mod prompt_queue;
 mod question_draft;
 mod question_text;
@@ -20,7 +25,7 @@ mod terminal_io;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod untrusted_text;
+pub mod untrusted_text;
 
 use std::sync::Arc;
 
@@ -28,7 +33,7 @@ use tokio::sync::Mutex;
 use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question, QuestionForm, UserAnswer};
 use toolhost_kernel::Prompter;
 
-use self::answer_line::{READING_TIME, read_answer};
+use self::answer_line::{READING_TIME, read_answer, read_choice};
 use self::dialog::run_dialog;
 use self::prompt_queue::{PromptQueue, PromptState};
 use self::terminal_io::{LineEvent, TerminalIo, TerminalWriter, Tty};
@@ -147,7 +152,7 @@ fn confirm_with(keys: &mut impl TerminalIo, question: &str) -> bool {
         return false;
     }
     let prompt = |_| format!("{question} [y/N] ");
-    match read_answer(keys, &AlwaysPending, prompt) {
+    match read_choice(keys, &AlwaysPending, prompt) {
         Some(LineEvent::Line(line)) => is_yes(&line),
         Some(LineEvent::Disturbed) | None => false,
     }

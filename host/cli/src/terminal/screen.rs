@@ -31,6 +31,10 @@ struct State {
     is_shown: bool,
     held: String,
     dropped: usize,
+    /// Rows of progress below everything else.
+    pane: Vec<String>,
+    /// Number of these rows that are on the screen.
+    drawn: usize,
 }
 
 /// Guard of a question that is shown or about to be shown.
@@ -45,6 +49,8 @@ impl<W: Write> Screen<W> {
                 is_shown: false,
                 held: String::new(),
                 dropped: 0,
+                pane: Vec::new(),
+                drawn: 0,
             }),
             free: Condvar::new(),
         }
@@ -55,7 +61,7 @@ impl<W: Write> Screen<W> {
         let text = escape_controls(text);
         let mut state = self.state();
         if !state.is_shown {
-            self.write(&text);
+            self.write_above_pane(&mut state, &text);
         } else if state.held.len() + text.len() <= MAX_HELD {
             state.held.push_str(&text);
         } else {
@@ -65,8 +71,18 @@ impl<W: Write> Screen<W> {
 
     /// Blocks while a question is on the screen. `text` must be escaped already.
     pub fn write_after_question(&self, text: &str) {
-        let _state = self.wait_while(|state| state.is_shown);
-        self.write(text);
+        let mut state = self.wait_while(|state| state.is_shown);
+        self.write_above_pane(&mut state, text);
+    }
+
+    /// Replaces the rows of progress, which are drawn unless a question is on the screen. Rows must be escaped and narrower
+    /// than the terminal.
+    pub fn set_pane(&self, rows: Vec<String>) {
+        let mut state = self.state();
+        state.pane = rows;
+        if !state.is_shown {
+            self.write_above_pane(&mut state, "");
+        }
     }
 
     /// Blocks until no question is shown or about to be shown.
@@ -83,12 +99,30 @@ impl<W: Write> Screen<W> {
     pub fn show_question(&self) {
         let mut state = self.state();
         state.is_shown = state.questions > 0;
+        if state.is_shown {
+            let erased = erase(&mut state.drawn);
+            self.write(&erased);
+        }
     }
 
     fn wait_while(&self, busy: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         self.free
             .wait_while(self.state(), |state| busy(state))
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes complete lines, and the rows of progress below them.
+    fn write_above_pane(&self, state: &mut State, text: &str) {
+        let mut out = erase(&mut state.drawn);
+        out.push_str(text);
+        for row in &state.pane {
+            out.push_str(row);
+            out.push('\n');
+        }
+        state.drawn = state.pane.len();
+        if !out.is_empty() {
+            self.write(&out);
+        }
     }
 
     /// Errors are ignored, because they cannot be reported.
@@ -115,10 +149,18 @@ impl<W: Write> Drop for ScreenGuard<'_, W> {
                     "note: dropped {dropped} messages while a question was shown"
                 );
             }
-            self.0.write(&held);
+            self.0.write_above_pane(&mut state, &held);
         }
         drop(state);
         self.0.free.notify_all();
+    }
+}
+
+/// Moves to the first of the rows and erases everything from there.
+fn erase(rows: &mut usize) -> String {
+    match std::mem::take(rows) {
+        0 => String::new(),
+        rows => format!("\r\u{1b}[{rows}A\u{1b}[J"),
     }
 }
 
@@ -189,6 +231,41 @@ mod tests {
             written(),
             "a message\\u{1b}[2J\nnote: dropped 3 messages while a question was shown\noutput\n"
         );
+    }
+
+    #[test]
+    fn progress_is_drawn_below_messages_and_not_during_a_question() {
+        static WRITTEN: Mutex<String> = Mutex::new(String::new());
+        struct Recorded;
+        impl Write for Recorded {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                WRITTEN
+                    .lock()
+                    .unwrap()
+                    .push_str(std::str::from_utf8(bytes).unwrap());
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let written = || std::mem::take(&mut *WRITTEN.lock().unwrap());
+        let screen = Screen::new(|| Recorded);
+        let rows = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect();
+        screen.set_pane(rows(&["one", "two"]));
+        assert_eq!(written(), "one\ntwo\n");
+        screen.note("note\n");
+        assert_eq!(written(), "\r\u{1b}[2A\u{1b}[Jnote\none\ntwo\n");
+        let asking = screen.begin_question();
+        screen.show_question();
+        assert_eq!(written(), "\r\u{1b}[2A\u{1b}[J");
+        screen.set_pane(rows(&["three"]));
+        assert_eq!(written(), "");
+        drop(asking);
+        assert_eq!(written(), "three\n");
+        screen.set_pane(Vec::new());
+        assert_eq!(written(), "\r\u{1b}[1A\u{1b}[J");
     }
 
     #[test]

@@ -5,24 +5,28 @@ use std::os::fd::AsFd;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
+use super::options::{ColorChoice, color_choice, is_dumb};
+
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
     colours: bool,
 }
 
 /// The only escape codes that the host writes to a terminal: one for each [`Paint`], and the reset code.
-pub const COLOUR_CODES: [&str; 7] = [
+pub const COLOUR_CODES: [&str; 9] = [
     "\u{1b}[1m",
     "\u{1b}[2m",
     "\u{1b}[31m",
     "\u{1b}[32m",
     "\u{1b}[33m",
     "\u{1b}[36m",
+    "\u{1b}[31;7m",
+    "\u{1b}[32;7m",
     RESET_CODE,
 ];
 const RESET_CODE: &str = "\u{1b}[0m";
 
-/// In the order of [`CODES`].
+/// In the order of [`COLOUR_CODES`]. Colours are those of the terminal's palette, which suits its background.
 #[derive(Debug, Clone, Copy)]
 pub enum Paint {
     Bold,
@@ -31,20 +35,25 @@ pub enum Paint {
     Green,
     Yellow,
     Cyan,
+    /// Changed words of a removed line.
+    RedReverse,
+    /// Changed words of an added line.
+    GreenReverse,
 }
 
 impl Style {
-    #[cfg(test)]
     pub const PLAIN: Self = Self { colours: false };
     #[cfg(test)]
     pub const COLOURS: Self = Self { colours: true };
 
     pub fn of(stream: &impl IsTerminal) -> Self {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self {
-            colours: stream.is_terminal() && !set("NO_COLOR") && !dumb,
-        }
+        let no_color = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colours = match color_choice() {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => stream.is_terminal() && !no_color() && !is_dumb(),
+        };
+        Self { colours }
     }
 
     pub fn has_colours(self) -> bool {

@@ -32,7 +32,8 @@ impl ApprovalScope {
         }
     }
 
-    pub(super) fn label(self) -> &'static str {
+    /// How long an approval lasts, as in `Allow … for the rest of this session`.
+    pub fn label(self) -> &'static str {
         match self {
             ApprovalScope::Once => "this once",
             ApprovalScope::Session => "for the rest of this session",

@@ -122,3 +122,50 @@ async fn the_first_load_is_small() {
     }
     assert!(bytes < 60_000, "{bytes}");
 }
+
+#[tokio::test]
+async fn open_pages_are_told_that_the_host_exits() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let server = crate::UiServer::bind(crate::UiServer::DEFAULT_ADDRESS, history_only());
+    let server = server.await.unwrap();
+    let cookie = server.test_cookie();
+    let address = server.address();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(async {
+        let _ = stopped.await;
+    }));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /events HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut received = String::new();
+    let mut part = [0; 4096];
+    while !received.contains("event: inbox") {
+        let length = stream.read(&mut part).await.unwrap();
+        received.push_str(std::str::from_utf8(&part[..length]).unwrap());
+        assert!(length > 0, "{received}");
+    }
+    stop.send(()).unwrap();
+    stream.read_to_string(&mut received).await.unwrap();
+    assert!(received.contains("event: exit"), "{received}");
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn addresses_that_other_machines_can_reach_are_refused() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+        let bound = crate::UiServer::bind(address.parse().unwrap(), history_only());
+        let error = bound.await.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("loopback addresses only"), "{error}");
+    }
+}
+
+fn history_only() -> crate::UiOptions {
+    crate::UiOptions {
+        inbox: crate::Inbox::new(toolhost_kernel::Clock::system()),
+        kernel: None,
+        store: None,
+        permission: crate::Permission::ReadOnly,
+        user: "ann".to_owned(),
+        view: None,
+    }
+}

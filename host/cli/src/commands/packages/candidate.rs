@@ -10,6 +10,7 @@ use super::{Packages, notify_running_hosts};
 use crate::exit::{CliError, Exit};
 use crate::load::runtime;
 use crate::terminal::note;
+use crate::terminal::progress::{Progress, ProgressMode};
 
 pub struct Candidate {
     pub verified: Verified,
@@ -31,12 +32,15 @@ impl Packages {
         options: &FetchOptions,
         expected: Option<Digest>,
     ) -> Result<Candidate, CliError> {
+        let shown = text::escape_line(&source.to_string(), 300);
+        let mode = ProgressMode::of_terminal();
+        let progress = Progress::start(&format!("getting {shown}"), mode);
         let fetched = Fetched::fetch(&self.store, &self.registry, source, name).await?;
         if let Some(expected) = expected
             && fetched.content != expected
         {
             let error = PackageError::DigestMismatch {
-                what: text::escape_line(&source.to_string(), 300),
+                what: shown,
                 expected,
                 actual: fetched.content,
             };
@@ -46,8 +50,8 @@ impl Packages {
         let verified = fetched.verify(trust, &self.store.revocations()?, options)?;
         let cache = self.settings.core.host_paths.cache.clone();
         let file = verified.file();
+        progress.set_title(&format!("compiling {shown}"));
         let loaded = runtime(cache, 1)?.load(&file).await.map_err(|error| {
-            let shown = text::escape_line(&source.to_string(), 300);
             let reason = error.to_string().replace(&*file.to_string_lossy(), &shown);
             CliError::new(Exit::NoPlugin, reason)
         })?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::prompt_queue::PromptState;
 use super::terminal_io::{LineEvent, TerminalIo};
-use super::untrusted_text::{MIN_WIDTH, TerminalLayout};
+use super::untrusted_text::{KeyMode, MIN_WIDTH, TerminalLayout};
 
 /// Keys typed within this time after a question appears are discarded.
 pub const READING_TIME: Duration = Duration::from_millis(500);
@@ -14,10 +14,45 @@ const MAX_REMARK_ROWS: usize = 2;
 /// Shows a text and reads one line. The last line of `shown` has no newline; it is the answer prompt and written last,
 /// when keys count. Returns `None` at the end of input, if the terminal is gone or too narrow, or if the question is no
 /// longer pending.
-pub fn read_answer(
+pub fn read_answer<K: TerminalIo, A: PromptState>(
+    keys: &mut K,
+    ask: &A,
+    shown: impl FnOnce(TerminalLayout) -> String,
+) -> Option<LineEvent> {
+    read_with(keys, ask, shown, AnswerForm::Line)
+}
+
+/// Like [`read_answer`], for an answer that is one key, or a line in line mode.
+pub fn read_choice<K: TerminalIo, A: PromptState>(
+    keys: &mut K,
+    ask: &A,
+    shown: impl FnOnce(TerminalLayout) -> String,
+) -> Option<LineEvent> {
+    read_with(keys, ask, shown, AnswerForm::Key)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AnswerForm {
+    Line,
+    Key,
+}
+
+fn read_with(
     keys: &mut impl TerminalIo,
     ask: &impl PromptState,
     shown: impl FnOnce(TerminalLayout) -> String,
+    form: AnswerForm,
+) -> Option<LineEvent> {
+    let event = show_and_read(keys, ask, shown, form);
+    keys.leave_raw_mode();
+    event
+}
+
+fn show_and_read(
+    keys: &mut impl TerminalIo,
+    ask: &impl PromptState,
+    shown: impl FnOnce(TerminalLayout) -> String,
+    form: AnswerForm,
 ) -> Option<LineEvent> {
     keys.discard_input(Duration::ZERO)?;
     if !ask.is_pending() {
@@ -37,9 +72,19 @@ pub fn read_answer(
             return None;
         }
     }
+    let form = match look.keys {
+        KeyMode::Keys => form,
+        KeyMode::Lines => AnswerForm::Line,
+    };
+    if form == AnswerForm::Line {
+        keys.leave_raw_mode();
+    }
     keys.write(prompt)?;
     ask.set_open(true);
-    let line = keys.read_line(ask)?;
+    let line = match form {
+        AnswerForm::Line => keys.read_line(ask)?,
+        AnswerForm::Key => keys.read_choice(ask)?,
+    };
     ask.set_open(false);
     // A narrower window wraps rows, so that text of a tool can start where host text does.
     if line != LineEvent::Disturbed && keys.layout().width >= look.width {
@@ -56,10 +101,10 @@ mod tests {
     use toolhost_contract::{CallId, QuestionForm, UserAnswer, UserQuestion};
 
     use super::super::interview::{InterviewState, interview};
-    use super::super::terminal_io::TerminalWriter;
+    use super::super::terminal_io::{KeyEvent, TerminalWriter};
+    use super::super::testing::layout;
     use super::super::{AlwaysPending, confirm_with};
     use super::*;
-    use crate::terminal::style::Style;
 
     /// Records the order of discarded input, written text and read lines.
     #[derive(Default)]
@@ -91,11 +136,7 @@ mod tests {
         }
 
         fn layout(&self) -> TerminalLayout {
-            TerminalLayout {
-                width: 80,
-                height: 24,
-                style: Style::PLAIN,
-            }
+            layout(80, 24)
         }
 
         fn discard_input(&mut self, at_least: Duration) -> Option<()> {
@@ -114,6 +155,14 @@ mod tests {
         fn read_line(&mut self, _: &impl PromptState) -> Option<LineEvent> {
             self.note("line".to_owned());
             Some(LineEvent::Line(self.lines.pop()?.to_owned()))
+        }
+
+        fn read_choice(&mut self, ask: &impl PromptState) -> Option<LineEvent> {
+            self.read_line(ask)
+        }
+
+        fn read_key(&mut self, _: &impl PromptState) -> Option<KeyEvent> {
+            None
         }
 
         fn run_editor(&mut self, _: &str, _: &str, _: &impl PromptState) -> Result<String, String> {

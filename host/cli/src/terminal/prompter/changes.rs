@@ -1,19 +1,16 @@
 //! Display of the staged changes of a call.
 
-use std::fmt::Write as _;
-
+use super::diff_rows::{LineNumbers, diff_rows};
 use super::question_draft::QuestionDraft;
+use super::question_text::Section;
 use super::untrusted_text::{self, TerminalLayout};
 
-/// Maximum rows for the diffs of all changes.
-const MAX_DIFF_ROWS: usize = 400;
-
-/// Shows all staged changes of a call. Returns the number of diff lines that are not shown.
-pub fn format_changes(draft: &QuestionDraft, look: TerminalLayout, out: &mut String) -> usize {
+/// Lays out all staged changes of a call: each with its path, and its diff if there is one.
+pub fn change_sections(draft: &QuestionDraft, look: TerminalLayout) -> Vec<Section> {
     let Some(set) = &draft.question.changes else {
-        return 0;
+        return Vec::new();
     };
-    let _ = writeln!(out, "    Not applied yet. {set}");
+    let mut sections = Vec::new();
     for edit in draft.edits() {
         let is_there = set.changes.iter().any(|change| change.path == edit.path);
         let author = if is_there {
@@ -22,22 +19,21 @@ pub fn format_changes(draft: &QuestionDraft, look: TerminalLayout, out: &mut Str
             "by you, restored to the original content"
         };
         let value = format!("{}  ({author})", edit.path);
-        out.push_str(&untrusted_text::fact("edited", &value, look));
+        sections.push(Section::Text(untrusted_text::fact("edited", &value, look)));
     }
-    let (mut rows, mut hidden) = (MAX_DIFF_ROWS, 0);
     for change in &set.changes {
-        out.push_str(&untrusted_text::fact(
+        sections.push(Section::Text(untrusted_text::fact(
             change.kind.as_str(),
             &change.describe(),
             look,
-        ));
+        )));
         if let Some(diff) = &change.diff {
             // Without the header, which repeats the line above.
-            let body = diff.body();
-            hidden += untrusted_text::marked_diff(body, &mut rows, ", not shown", look, out);
+            let rows = diff_rows(diff.body(), LineNumbers::Shown, look);
+            sections.push(Section::Diff(rows));
         }
     }
-    hidden
+    sections
 }
 
 /// The prompt for the file to edit.

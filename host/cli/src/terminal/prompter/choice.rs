@@ -1,4 +1,4 @@
-//! The possible answers to a question, each with a letter, and the parser for a typed line.
+//! The possible answers to a question, each with a key, and the parser for what was typed.
 
 use toolhost_contract::policy::ApprovalScope;
 
@@ -6,129 +6,198 @@ use super::question_draft::QuestionDraft;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// One of the question's offers.
-    Offer {
-        letter: char,
-        at: usize,
-    },
-    /// Allow each of `count` similar waiting calls once.
-    All {
+    /// Allow this call only.
+    Once,
+    /// List the approvals that can be saved.
+    Always,
+    /// List similar waiting calls, to allow all of them once.
+    Group {
         count: usize,
     },
     Deny,
+    /// Edit the proposed content if there is one, or else the input.
+    Edit,
+    /// Show rows that are left out.
+    View {
+        rows: usize,
+    },
+    /// List the answers that the line of keys does not have.
+    More,
     DenyWithMessage,
     /// Edit one of the files that the call would write.
     EditContent {
         files: usize,
     },
-    /// Edit the input.
     EditInput,
+    /// Show the whole input.
+    Details,
     Cancel,
-    Help,
 }
 
 /// The selected answer, with the text after the letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection<'a> {
-    Offer(usize),
-    All,
+    Once,
+    Always,
+    Group,
     Deny,
+    View,
+    More,
     DenyWithMessage(&'a str),
     EditContent(&'a str),
     EditInput(&'a str),
+    Details,
     Cancel,
-    Help,
 }
 
 impl Choice {
-    pub fn letter(self) -> char {
+    pub fn key(self) -> char {
         match self {
-            Choice::Offer { letter, .. } => letter,
-            Choice::All { .. } => 'a',
+            Choice::Once => 'y',
+            Choice::Always => 'a',
+            Choice::Group { .. } => 'g',
             Choice::Deny => 'n',
+            Choice::Edit => 'e',
+            Choice::View { .. } => 'v',
+            Choice::More => '?',
             Choice::DenyWithMessage => 't',
             Choice::EditContent { .. } => 'm',
-            Choice::EditInput => 'e',
+            Choice::EditInput => 'i',
+            Choice::Details => 'd',
             Choice::Cancel => 'c',
-            Choice::Help => '?',
+        }
+    }
+
+    /// The text beside the key in the line of keys.
+    pub fn label(self) -> String {
+        match self {
+            Choice::Once => "once".to_owned(),
+            Choice::Always => "always…".to_owned(),
+            Choice::Group { count } => format!("all {count}…"),
+            Choice::Deny => "no".to_owned(),
+            Choice::Edit => "edit".to_owned(),
+            Choice::View { rows } => format!("{rows} more rows"),
+            Choice::More => "more".to_owned(),
+            Choice::DenyWithMessage => "no, with a message to the model".to_owned(),
+            Choice::EditContent { files: 1 } => {
+                "edit the new content of the file, then decide".to_owned()
+            }
+            Choice::EditContent { files } => {
+                format!("edit the new content of one of {files} files, then decide")
+            }
+            Choice::EditInput => "edit the input; the call runs again".to_owned(),
+            Choice::Details => "show the whole input".to_owned(),
+            Choice::Cancel => "no, and cancel what this turn has not run yet".to_owned(),
         }
     }
 }
 
-/// The offers of the question and the fixed choices. `alike` is the number of calls that can be allowed together.
-pub fn available_choices(draft: &QuestionDraft, alike: usize) -> Vec<Choice> {
-    let mut choices: Vec<Choice> = Vec::new();
-    for (at, offer) in draft.question.offers.iter().enumerate() {
-        // Narrow offers come first. The wider offer of the same scope gets the capital letter; there is no third.
-        let letter = match offer.scope {
-            ApprovalScope::Once => 'y',
-            ApprovalScope::Session => 's',
-            ApprovalScope::Project => 'p',
-            ApprovalScope::User => 'u',
-        };
-        let taken = |letter: char| choices.iter().any(|choice| choice.letter() == letter);
-        let letters = [letter, letter.to_ascii_uppercase()];
-        if let Some(letter) = letters.into_iter().find(|letter| !taken(*letter)) {
-            choices.push(Choice::Offer { letter, at });
-        }
+/// The answers in the line of keys. `alike` is the number of calls that can be allowed together, `hidden` the number of
+/// rows that are left out.
+pub fn main_choices(draft: &QuestionDraft, alike: usize, hidden: usize) -> Vec<Choice> {
+    let mut choices = vec![Choice::Once];
+    if draft.question.offers.len() > 1 {
+        choices.push(Choice::Always);
     }
     if alike > 1 {
-        choices.push(Choice::All { count: alike });
+        choices.push(Choice::Group { count: alike });
     }
+    choices.extend([Choice::Deny, Choice::Edit]);
+    if hidden > 0 {
+        choices.push(Choice::View { rows: hidden });
+    }
+    choices.push(Choice::More);
+    choices
+}
+
+/// The answers behind `?`.
+pub fn more_choices(draft: &QuestionDraft) -> Vec<Choice> {
+    let mut choices = vec![Choice::DenyWithMessage];
     let files = draft.editable_files().len();
     if files > 0 {
         choices.push(Choice::EditContent { files });
     }
-    choices.extend([
-        Choice::Deny,
-        Choice::DenyWithMessage,
-        Choice::EditInput,
-        Choice::Cancel,
-        Choice::Help,
-    ]);
+    choices.extend([Choice::EditInput, Choice::Details, Choice::Cancel]);
     choices
 }
 
-/// Parses a line. Returns `None` if it matches no choice.
-pub fn parse_selection<'a>(line: &'a str, choices: &[Choice]) -> Option<Selection<'a>> {
-    let line = line.trim();
-    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+/// The offers that save an approval, each with its key and its index. Narrow offers come first. The wider offer of the
+/// same scope gets the capital letter; there is no third.
+pub fn saved_offers(draft: &QuestionDraft) -> Vec<(char, usize)> {
+    let mut offers: Vec<(char, usize)> = Vec::new();
+    for (at, offer) in draft.question.offers.iter().enumerate() {
+        let key = match offer.scope {
+            ApprovalScope::Once => continue,
+            ApprovalScope::Session => 's',
+            ApprovalScope::Project => 'p',
+            ApprovalScope::User => 'u',
+        };
+        let taken = |key: char| offers.iter().any(|(other, _)| *other == key);
+        if let Some(key) = [key, key.to_ascii_uppercase()]
+            .into_iter()
+            .find(|key| !taken(*key))
+        {
+            offers.push((key, at));
+        }
+    }
+    offers
+}
+
+/// Parses what was typed: a key, or a line that starts with one. Returns `None` if it matches no choice.
+pub fn parse_selection<'a>(typed: &'a str, choices: &[Choice]) -> Option<Selection<'a>> {
+    let typed = typed.trim();
+    let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
     let rest = rest.trim();
-    let letter = match word {
+    let key = match word {
         "yes" | "Yes" | "YES" => 'y',
         "no" | "No" | "NO" => 'n',
-        word => {
-            let mut chars = word.chars();
-            chars.next().filter(|_| chars.next().is_none())?
-        }
+        word => single_char(word)?.to_ascii_lowercase(),
     };
-    // `S` is wider than `s`, so case matters for these letters only.
-    let letter = match letter {
-        'S' | 'P' | 'U' => letter,
-        letter => letter.to_ascii_lowercase(),
-    };
-    let choice = choices.iter().find(|choice| choice.letter() == letter)?;
-    let pick = match choice {
+    let choice = choices.iter().find(|choice| choice.key() == key)?;
+    let edits_content = choices
+        .iter()
+        .any(|choice| matches!(choice, Choice::EditContent { .. }));
+    let selection = match choice {
         Choice::DenyWithMessage => return Some(Selection::DenyWithMessage(rest)),
         Choice::EditContent { .. } => return Some(Selection::EditContent(rest)),
         Choice::EditInput => return Some(Selection::EditInput(rest)),
-        Choice::Offer { at, .. } => Selection::Offer(*at),
-        Choice::All { .. } => Selection::All,
+        Choice::Edit if rest.is_empty() && edits_content => {
+            return Some(Selection::EditContent(""));
+        }
+        Choice::Edit => return Some(Selection::EditInput(rest)),
+        Choice::Once => Selection::Once,
+        Choice::Always => Selection::Always,
+        Choice::Group { .. } => Selection::Group,
         Choice::Deny => Selection::Deny,
+        Choice::View { .. } => Selection::View,
+        Choice::More => Selection::More,
+        Choice::Details => Selection::Details,
         Choice::Cancel => Selection::Cancel,
-        Choice::Help => Selection::Help,
     };
     // `y but not that file` is not an approval.
-    rest.is_empty().then_some(pick)
+    rest.is_empty().then_some(selection)
 }
 
-/// `y, s, n or ?`
-pub fn list_letters(choices: &[Choice]) -> String {
-    let letters: Vec<String> = choices
+/// The index of the offer with this key.
+pub fn parse_offer(typed: &str, offers: &[(char, usize)]) -> Option<usize> {
+    // `S` is wider than `s`, so case matters.
+    let key = single_char(typed.trim())?;
+    let offer = offers.iter().find(|(other, _)| *other == key);
+    offer.map(|(_, at)| *at)
+}
+
+fn single_char(word: &str) -> Option<char> {
+    let mut chars = word.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+/// `y, a, n or ?`
+pub fn list_keys(choices: &[Choice]) -> String {
+    let keys: Vec<String> = choices
         .iter()
-        .map(|choice| choice.letter().to_string())
+        .map(|choice| choice.key().to_string())
         .collect();
-    match letters.split_last() {
+    match keys.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
         None => String::new(),
@@ -142,42 +211,50 @@ mod tests {
 
     // once, always, modify, cancel
     #[test]
-    fn every_offer_has_a_letter() {
-        let letters = |ask: &str, alike| {
-            let (question, _) = if ask == "write" {
-                question(&write("src/a.rs", "x"))
-            } else {
-                question(&command(ask))
+    fn every_answer_has_a_key() {
+        let keys = |ask: &str, alike, hidden| {
+            let (question, _) = match ask {
+                "write" => question(&write("src/a.rs", "x")),
+                "staged" => staged_question(&[("/w/a", None, "x")]),
+                command_line => question(&command(command_line)),
             };
-            super::list_letters(&available_choices(&QuestionDraft::new(&question), alike))
+            let draft = QuestionDraft::new(&question);
+            let offers: String = saved_offers(&draft).iter().map(|(key, _)| key).collect();
+            let main = list_keys(&main_choices(&draft, alike, hidden));
+            format!("{main}; {offers}; {}", list_keys(&more_choices(&draft)))
         };
-        assert_eq!(letters("write", 1), "y, s, p, u, S, P, U, n, t, e, c or ?");
+        assert_eq!(keys("write", 1, 0), "y, a, n, e or ?; spuSPU; t, i, d or c");
         assert_eq!(
-            letters("write", 2),
-            "y, s, p, u, S, P, U, a, n, t, e, c or ?"
+            keys("write", 2, 3),
+            "y, a, g, n, e, v or ?; spuSPU; t, i, d or c"
         );
-        assert_eq!(letters("cargo test", 1), "y, s, p, u, n, t, e, c or ?");
-        assert_eq!(letters("$(x)", 1), "y, n, t, e, c or ?");
-        let (question, _) = staged_question(&[("/w/a", None, "x")]);
-        let letters = super::list_letters(&available_choices(&QuestionDraft::new(&question), 1));
-        assert_eq!(letters, "y, s, p, u, S, P, U, m, n, t, e, c or ?");
+        assert_eq!(
+            keys("cargo test", 1, 0),
+            "y, a, n, e or ?; spu; t, i, d or c"
+        );
+        assert_eq!(keys("$(x)", 1, 0), "y, n, e or ?; ; t, i, d or c");
+        assert_eq!(
+            keys("staged", 1, 0),
+            "y, a, n, e or ?; spuSPU; t, m, i, d or c"
+        );
     }
 
     #[test]
-    fn a_line_selects_one_choice_or_none() {
+    fn what_was_typed_selects_one_choice_or_none() {
         let (question, _) = question(&command("cargo test"));
-        let narrow = available_choices(&QuestionDraft::new(&question), 1);
-        let alike = [Choice::All { count: 2 }, Choice::Deny];
-        let files = [Choice::EditContent { files: 2 }, Choice::Deny];
-        for (line, picked) in [
-            ("y\n", Some(Selection::Offer(0))),
-            (" Y ", Some(Selection::Offer(0))),
-            ("yes", Some(Selection::Offer(0))),
-            ("s", Some(Selection::Offer(1))),
-            ("p", Some(Selection::Offer(2))),
-            ("u", Some(Selection::Offer(3))),
+        let draft = QuestionDraft::new(&question);
+        let mut narrow = main_choices(&draft, 1, 0);
+        narrow.extend(more_choices(&draft));
+        let files = [Choice::EditContent { files: 2 }, Choice::Edit, Choice::Deny];
+        for (typed, picked) in [
+            ("y\n", Some(Selection::Once)),
+            (" Y ", Some(Selection::Once)),
+            ("yes", Some(Selection::Once)),
+            ("a", Some(Selection::Always)),
+            // Scopes are chosen behind `a` only.
+            ("s", None),
             ("S", None),
-            ("a", None),
+            ("g", None),
             ("n", Some(Selection::Deny)),
             ("NO", Some(Selection::Deny)),
             ("t", Some(Selection::DenyWithMessage(""))),
@@ -187,8 +264,11 @@ mod tests {
             ),
             ("e", Some(Selection::EditInput(""))),
             ("e command=ls", Some(Selection::EditInput("command=ls"))),
+            ("i command=ls", Some(Selection::EditInput("command=ls"))),
+            ("d", Some(Selection::Details)),
             ("c", Some(Selection::Cancel)),
-            ("?", Some(Selection::Help)),
+            ("?", Some(Selection::More)),
+            ("v", None),
             ("", None),
             ("yy", None),
             ("y n", None),
@@ -196,17 +276,20 @@ mod tests {
             ("ｙ", None),
             ("\u{1b}[A", None),
         ] {
-            assert_eq!(parse_selection(line, &narrow), picked, "{line}");
+            assert_eq!(parse_selection(typed, &narrow), picked, "{typed}");
         }
         assert_eq!(parse_selection("m", &narrow), None);
-        assert_eq!(
-            parse_selection("m", &files),
-            Some(Selection::EditContent(""))
-        );
-        assert_eq!(
-            parse_selection("M 2", &files),
-            Some(Selection::EditContent("2"))
-        );
-        assert_eq!(parse_selection("A", &alike), Some(Selection::All));
+        for (typed, picked) in [
+            ("m", Selection::EditContent("")),
+            ("e", Selection::EditContent("")),
+            ("e path=b", Selection::EditInput("path=b")),
+            ("M 2", Selection::EditContent("2")),
+        ] {
+            assert_eq!(parse_selection(typed, &files), Some(picked), "{typed}");
+        }
+        let offers = saved_offers(&draft);
+        for (typed, picked) in [("s", Some(1)), ("p", Some(2)), ("S", None), ("y", None)] {
+            assert_eq!(parse_offer(typed, &offers), picked, "{typed}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use toolhost_contract::text::UnifiedDiff;
 
 /// Member names that tools use for the replaced text and its replacement.
-const REPLACEMENT_MEMBERS: [(&str, &str); 8] = [
+pub const REPLACEMENT_MEMBERS: [(&str, &str); 8] = [
     ("old_string", "new_string"),
     ("old_str", "new_str"),
     ("old_text", "new_text"),
@@ -17,9 +17,9 @@ const REPLACEMENT_MEMBERS: [(&str, &str); 8] = [
     ("from_text", "to_text"),
 ];
 /// Member names for the complete new content.
-const CONTENT_MEMBERS: [&str; 4] = ["content", "file_text", "new_content", "contents"];
+pub const CONTENT_MEMBERS: [&str; 4] = ["content", "file_text", "new_content", "contents"];
 /// Member names for a diff.
-const DIFF_MEMBERS: [&str; 2] = ["patch", "diff"];
+pub const DIFF_MEMBERS: [&str; 2] = ["patch", "diff"];
 
 /// The claimed change as a unified diff without a header, or `None` if the input contains none.
 pub fn claimed_diff(input: &Value) -> Option<String> {
@@ -45,11 +45,12 @@ fn add_members(input: &Map<String, Value>, out: &mut String) {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     for (old, new) in REPLACEMENT_MEMBERS {
         if let (Some(old), Some(new)) = (text(old), text(new)) {
-            add_diff(old, new, out);
+            add_diff(old, new, false, out);
         }
     }
     for content in CONTENT_MEMBERS.into_iter().filter_map(text) {
-        add_diff("", content, out);
+        // The end of a whole file counts.
+        add_diff("", content, true, out);
     }
     for diff in DIFF_MEMBERS.into_iter().filter_map(text) {
         out.push_str(diff);
@@ -59,9 +60,9 @@ fn add_members(input: &Map<String, Value>, out: &mut String) {
     }
 }
 
-fn add_diff(old: &str, new: &str, out: &mut String) {
+fn add_diff(old: &str, new: &str, marks_missing_newline: bool, out: &mut String) {
     let diff = UnifiedDiff {
-        marks_missing_newline: false,
+        marks_missing_newline,
         ..UnifiedDiff::default()
     };
     out.push_str(&diff.of(old, new));
@@ -97,6 +98,7 @@ mod tests {
                 @@ -0,0 +1,2 @@
                 +one
                 +two
+                \ No newline at end of file
             "#]],
         );
         check(

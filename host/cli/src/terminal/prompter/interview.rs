@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use toolhost_contract::{QuestionForm, UserAnswer, UserQuestion, UserQuestionKind, text};
 
-use super::answer_line::read_answer;
+use super::answer_line::{read_answer, read_choice};
 use super::prompt_queue::PromptState;
 use super::terminal_io::{LineEvent, TerminalIo};
 use super::untrusted_text::{self, TerminalLayout};
@@ -53,10 +53,14 @@ fn ask_query(
 ) -> Option<UserAnswer> {
     let mut remark = None;
     for _ in 0..MAX_ATTEMPTS {
-        let answer = read_answer(keys, ticket, |look| match &remark {
+        let shown = |look: TerminalLayout| match &remark {
             None => format_query(interview, at, query, look),
             Some(remark) => format!("  {remark}\n  answer: "),
-        })?;
+        };
+        let answer = match query.kind {
+            UserQuestionKind::YesNo => read_choice(keys, ticket, shown)?,
+            UserQuestionKind::Text | UserQuestionKind::Choice => read_answer(keys, ticket, shown)?,
+        };
         let LineEvent::Line(line) = answer else {
             remark = None;
             continue;
@@ -170,8 +174,8 @@ fn parse_reply(query: &UserQuestion, line: &str) -> Result<UserAnswer, String> {
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::testing::layout;
     use super::*;
-    use crate::terminal::style::Style;
 
     fn query(json: &str) -> UserQuestion {
         UserQuestion::parse(&format!("[{json}]")).unwrap().remove(0)
@@ -219,11 +223,7 @@ mod tests {
             agent: None,
             questions: vec![query(COLOURS)],
         };
-        let look = TerminalLayout {
-            width: 60,
-            height: 24,
-            style: Style::PLAIN,
-        };
+        let look = layout(60, 24);
         expect![[r#"
             screen:
 

@@ -94,6 +94,16 @@ impl PromptQueue {
         alike
     }
 
+    /// The first questions after this one.
+    pub fn next(&self, ask: &Arc<PendingPrompt>, max: usize) -> Vec<Arc<PendingPrompt>> {
+        let all = self.lock();
+        let others = all
+            .prompts
+            .iter()
+            .filter(|other| !Arc::ptr_eq(other, ask) && other.is_pending());
+        others.take(max).cloned().collect()
+    }
+
     /// Marks a question as answered elsewhere. Returns a message to print at once if the question is on the screen.
     pub fn answered_elsewhere(&self, call: &CallId, by: &str) -> Option<String> {
         let all = self.lock();

@@ -1,25 +1,58 @@
-//! Text of a question as shown at the terminal, with its choices and help.
+//! Text of a question as shown at the terminal.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::Value;
 use toolhost_contract::policy::QuestionBlock;
 use toolhost_contract::{Call, Question};
 
-use super::choice::{Choice, available_choices};
+use super::changes::change_sections;
+use super::choice::main_choices;
+use super::claimed_diff;
+use super::diff_rows::{LineNumbers, diff_rows};
+use super::keys_text::{KEY_PROMPT, format_keys};
+use super::leftover_input::{LeftoverInput, leftover_input};
 use super::prompt_queue::PendingPrompt;
 use super::question_draft::QuestionDraft;
-use super::untrusted_text::{self, TerminalLayout};
-use super::{changes, claimed_diff};
-use crate::terminal::style::Paint;
+use super::untrusted_text::{self, TerminalLayout, text_width};
+use crate::terminal::count;
+use crate::terminal::style::{Paint, Style};
 
-/// Maximum rows of a question that can be reviewed at a terminal.
+/// Maximum rows of a question that can be reviewed at a terminal, without the rows of diffs that can be viewed.
 const MAX_ROWS: usize = 1_000;
-/// Maximum rows of a claimed diff; the input below contains all of it.
-const DIFF_ROWS: usize = 120;
+/// Maximum rows of diffs that can be viewed.
+const MAX_VIEWED_ROWS: usize = 20_000;
+/// Rows of diffs that a question shows at least, and at most.
+const DIFF_ROWS: (usize, usize) = (6, 40);
 
-pub const PROMPT: &str = "  answer: ";
+/// A part of a question.
+pub enum Section {
+    /// Complete lines.
+    Text(String),
+    /// Rows of a diff, which can be left out.
+    Diff(Vec<String>),
+}
+
+/// How much of the diffs is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// As much as fits into the window.
+    Folded,
+    Whole,
+}
+
+/// What a question shows beside the call itself.
+#[derive(Debug, Default)]
+pub struct QuestionContext {
+    /// The position of this question and the number of all questions.
+    pub position: (usize, usize),
+    /// The number of calls that can be allowed together.
+    pub alike: usize,
+    /// The calls that are asked about next.
+    pub next: Vec<String>,
+    /// Paths below this directory are shown relative to it in the title.
+    pub base: Option<String>,
+}
 
 /// The reason if the question cannot be asked at a terminal of this size.
 pub fn layout_problem(question: &Question, call: &Call, look: TerminalLayout) -> Option<String> {
@@ -29,7 +62,9 @@ pub fn layout_problem(question: &Question, call: &Call, look: TerminalLayout) ->
             look.width
         ));
     }
-    let shown = format_question(&QuestionDraft::new(question), call, (1, 1), 1, look);
+    let context = QuestionContext::default();
+    let draft = QuestionDraft::new(question);
+    let (shown, _) = format_body(&draft, call, &context, Extent::Folded, look);
     let rows = shown.lines().count();
     (rows > MAX_ROWS).then(|| {
         format!(
@@ -40,26 +75,90 @@ pub fn layout_problem(question: &Question, call: &Call, look: TerminalLayout) ->
     })
 }
 
-/// The question with its choices as one text, so that it is written at once.
+/// The question with its line of keys as one text, so that it is written at once, and the number of rows that it leaves
+/// out.
 pub fn format_question(
     draft: &QuestionDraft,
     call: &Call,
-    (at, of): (usize, usize),
-    alike: usize,
+    context: &QuestionContext,
     look: TerminalLayout,
-) -> String {
-    let question = &draft.question;
-    let document = question.document(&call.input);
-    let title = look.style.paint(Paint::Bold, document.title);
-    let mut out = format!("\n  {title}");
-    if of > 1 {
-        let _ = write!(out, "  ({at} of {of} waiting)");
+) -> (String, usize) {
+    let (mut out, hidden) = format_body(draft, call, context, Extent::Folded, look);
+    let rows = out.lines().count() + 1;
+    if rows > look.height {
+        // Next to the keys, because the rest may have scrolled off the screen.
+        let remark = format!(
+            "the question is {rows} rows long and the window {}; scroll up to read all of it",
+            look.height
+        );
+        let remark = look.style.paint(Paint::Yellow, &remark);
+        let _ = writeln!(out, "  {remark}");
     }
-    out.push('\n');
-    let mut hidden = 0;
+    out += &format_keys(&main_choices(draft, context.alike, hidden), look);
+    (out, hidden)
+}
+
+/// The question without its keys.
+pub fn format_body(
+    draft: &QuestionDraft,
+    call: &Call,
+    context: &QuestionContext,
+    extent: Extent,
+    look: TerminalLayout,
+) -> (String, usize) {
+    let sections = sections(draft, call, context, look);
+    let (mut fixed, mut rows) = (0, 0);
+    for section in &sections {
+        match section {
+            Section::Text(text) => fixed += text.lines().count(),
+            Section::Diff(diff) => rows += diff.len(),
+        }
+    }
+    // The line of keys takes a row, and so does the remark about rows that are left out.
+    let fits = look.height.saturating_sub(fixed + 1);
+    let fits = fits.clamp(DIFF_ROWS.0, DIFF_ROWS.1);
+    let mut left = match extent {
+        Extent::Whole => MAX_VIEWED_ROWS,
+        Extent::Folded if rows <= fits => rows,
+        Extent::Folded => fits - 1,
+    };
+    let (mut out, mut hidden) = (String::new(), 0);
+    for section in &sections {
+        match section {
+            Section::Text(text) => out.push_str(text),
+            Section::Diff(diff) => {
+                let (shown, folded) = diff.split_at(diff.len().min(left));
+                left -= shown.len();
+                out.extend(shown.iter().map(String::as_str));
+                if !folded.is_empty() {
+                    hidden += folded.len();
+                    let remark = format!("    … {}", count(folded.len(), "more row"));
+                    let _ = writeln!(out, "{}", look.style.paint(Paint::Yellow, &remark));
+                }
+            }
+        }
+    }
+    (out, hidden)
+}
+
+fn sections(
+    draft: &QuestionDraft,
+    call: &Call,
+    context: &QuestionContext,
+    look: TerminalLayout,
+) -> Vec<Section> {
+    let question = &draft.question;
+    let mut sections = vec![Section::Text(title(question, context, look))];
     let mut runs = 0;
+    let document = question.document(&call.input);
     for block in &document.blocks {
-        match block {
+        let text = match block {
+            // In the title, or at the end.
+            QuestionBlock::Fact {
+                label: "plugin" | "tool" | "effect" | "reason" | "server" | "server tool",
+                ..
+            }
+            | QuestionBlock::Input(_) => continue,
             QuestionBlock::Fact {
                 label,
                 value,
@@ -71,106 +170,127 @@ pub fn format_question(
                 } else {
                     label
                 };
-                let shown = untrusted_text::fact(label, value, look);
                 if *is_warning {
-                    for line in shown.lines() {
-                        let _ = writeln!(out, "{}", look.style.paint(Paint::Red, line));
-                    }
+                    warning(label, value, look)
                 } else {
-                    out.push_str(&shown);
+                    untrusted_text::fact(label, value, look)
                 }
             }
             QuestionBlock::Text { label, text } => {
-                let _ = writeln!(out, "    {label}");
-                out.push_str(&untrusted_text::marked(text, look));
+                // The title says that it is a command.
+                let label = match *label {
+                    "command" => String::new(),
+                    label => format!("    {label}\n"),
+                };
+                label + &untrusted_text::marked(text, look)
             }
             // The user may have edited them.
-            QuestionBlock::Changes(_) => hidden = changes::format_changes(draft, look, &mut out),
-            QuestionBlock::ClaimedEdit(input) => add_claimed_edit(input, look, &mut out),
-            QuestionBlock::Input(input) => {
-                out.push_str("    input\n");
-                let input = untrusted_text::format_json(input);
-                out.push_str(&untrusted_text::marked(&input, look));
-            }
-        }
-    }
-    let offered = format_choices(draft, alike, look);
-    let shown_rows = out.lines().count();
-    // Next to the answer prompt, because the rest may have scrolled off the screen.
-    let mut remark = |text: &str| {
-        let text = look.style.paint(Paint::Yellow, text);
-        let _ = writeln!(out, "  {text}");
-    };
-    if hidden > 0 {
-        remark(&format!("{hidden} lines of the diffs are not shown"));
-    }
-    let rows = shown_rows + offered.lines().count();
-    if rows > look.height {
-        remark(&format!(
-            "the question is {rows} rows long and the window {}; scroll up to read all of it",
-            look.height
-        ));
-    }
-    out.push_str(&offered);
-    out
-}
-
-/// The choices and the answer prompt.
-pub fn format_choices(draft: &QuestionDraft, alike: usize, look: TerminalLayout) -> String {
-    let mut out = String::new();
-    let mut always = Vec::new();
-    let letter = |choice: Choice| {
-        look.style
-            .paint(Paint::Bold, &format!("[{}]", choice.letter()))
-    };
-    for choice in available_choices(draft, alike) {
-        let description = match choice {
-            Choice::Offer { letter, at } => {
-                let Some(offer) = draft.question.offers.get(at) else {
-                    continue;
-                };
-                let wider = if letter.is_ascii_uppercase() {
-                    ", wider"
-                } else {
-                    ""
-                };
-                format!("{}{wider}: {}", offer.scope.as_str(), offer.text)
-            }
-            Choice::All { count } => format!(
-                "once: Allow all {count} similar waiting calls (same plugin, tool and effect)"
-            ),
-            Choice::EditContent { files: 1 } => "edit the new file content, then decide".to_owned(),
-            Choice::EditContent { files } => {
-                format!("edit the new content of one of {files} files, then decide")
-            }
-            Choice::Deny => {
-                always.push(format!("{} deny", letter(choice)));
+            QuestionBlock::Changes(_) => {
+                sections.extend(change_sections(draft, look));
                 continue;
             }
-            Choice::DenyWithMessage => {
-                always.push(format!("{} deny with a message", letter(choice)));
-                continue;
-            }
-            Choice::EditInput => {
-                always.push(format!("{} edit input", letter(choice)));
-                continue;
-            }
-            Choice::Cancel => {
-                always.push(format!("{} cancel turn", letter(choice)));
-                continue;
-            }
-            Choice::Help => {
-                always.push(format!("{} help", letter(choice)));
+            QuestionBlock::ClaimedEdit(input) => {
+                if let Some(claim) = claimed_diff::claimed_diff(input) {
+                    let about = "as claimed by the tool; the file was not read";
+                    let about = untrusted_text::wrapped("  change", about, look);
+                    sections.push(Section::Text(about));
+                    let rows = diff_rows(&claim, LineNumbers::Unknown, look);
+                    sections.push(Section::Diff(rows));
+                }
                 continue;
             }
         };
-        // Painted after wrapping, because escape codes have no width.
-        let line = untrusted_text::wrapped(&format!("[{}]", choice.letter()), &description, look);
-        out.push_str(&line.replacen(&format!("[{}]", choice.letter()), &letter(choice), 1));
+        sections.push(Section::Text(text));
     }
-    let _ = writeln!(out, "  {}", always.join("  "));
-    out.push_str(PROMPT);
+    sections.push(Section::Text(end(question, call, context, look)));
+    sections
+}
+
+/// What would happen.
+fn title(question: &Question, context: &QuestionContext, look: TerminalLayout) -> String {
+    let summary = question.summary(context.base.as_deref());
+    let (plugin, intent) = summary.split_once(' ').unwrap_or((&summary, ""));
+    let mut suffixes = Vec::new();
+    if let Some(changes) = &question.changes {
+        let (added, removed) = changes.line_counts();
+        suffixes.push(format!("  (+{added} −{removed})"));
+    }
+    if context.position.1 > 1 {
+        let (at, of) = context.position;
+        suffixes.push(format!("  ({at} of {of} waiting)"));
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for row in untrusted_text::wrapped(plugin, intent, look).lines() {
+        used = text_width(row);
+        let _ = write!(out, "\n{}", look.style.paint(Paint::Bold, row));
+    }
+    for suffix in suffixes {
+        used += text_width(&suffix);
+        if used > look.width {
+            used = text_width(&suffix);
+            out.push('\n');
+        }
+        out += &suffix;
+    }
+    out.push('\n');
     out
+}
+
+/// The call with what only its input states, the reason for the question, and the calls that follow.
+fn end(
+    question: &Question,
+    call: &Call,
+    context: &QuestionContext,
+    look: TerminalLayout,
+) -> String {
+    let network = if question.network {
+        ", with network access"
+    } else {
+        ""
+    };
+    let mut line = format!("{} ({}{network})", question.tool, question.effect.as_str());
+    let mut block = String::new();
+    match leftover_input(question, &call.input) {
+        LeftoverInput::Inline(members) if members.is_empty() => {}
+        LeftoverInput::Inline(members) => line = format!("{line}  {members}"),
+        LeftoverInput::Block(input) => {
+            let input = untrusted_text::format_json(&input);
+            block = format!("    input\n{}", untrusted_text::marked(&input, look));
+        }
+    }
+    let mut out = untrusted_text::fact("call", &line, look);
+    out += &block;
+    out += &untrusted_text::fact("reason", &question.reason, look);
+    for (at, next) in context.next.iter().enumerate() {
+        let label = if at == 0 { "next" } else { "" };
+        out += &untrusted_text::short_fact(label, next, look);
+    }
+    let others = context.position.1.saturating_sub(context.position.0);
+    if let more @ 1.. = others.saturating_sub(context.next.len())
+        && !context.next.is_empty()
+    {
+        out += &untrusted_text::short_fact("", &format!("… {more} more"), look);
+    }
+    out
+}
+
+fn warning(label: &str, value: &str, look: TerminalLayout) -> String {
+    let plain = TerminalLayout {
+        style: Style::PLAIN,
+        ..look
+    };
+    let rows = untrusted_text::fact(label, value, plain);
+    let rows = rows
+        .lines()
+        .map(|row| look.style.paint(Paint::Red, row) + "\n");
+    rows.collect()
+}
+
+/// The whole input, for reference.
+pub fn format_input(call: &Call, look: TerminalLayout) -> String {
+    let input = untrusted_text::format_json(&call.input);
+    format!("\n    input\n{}", untrusted_text::marked(&input, look))
 }
 
 /// The list of calls that would be allowed together, each with its target.
@@ -182,10 +302,15 @@ pub fn format_group(alike: &[Arc<PendingPrompt>], look: TerminalLayout) -> Strin
     }
     let _ = write!(
         out,
-        "  Allow these {} calls once each? [y] yes, anything else returns to the question: ",
+        "  Allow these {} calls once each? y yes, anything else returns to the question {KEY_PROMPT}",
         alike.len()
     );
     out
+}
+
+/// The tool and the target of a call on one line.
+pub fn describe_call(ask: &PendingPrompt) -> String {
+    format!("{}  {}", ask.question.tool, describe_target(ask))
 }
 
 /// The target of the call on one line.
@@ -208,35 +333,4 @@ fn describe_target(ask: &PendingPrompt) -> String {
         parts.push(format!("(+{added} −{removed} lines)"));
     }
     parts.join("  ")
-}
-
-pub fn format_help(draft: &QuestionDraft, alike: usize, look: TerminalLayout) -> String {
-    let mut out = String::from(
-        "\n\
-         \x20 Answers, of which only those listed below are available now:\n\
-         \x20 y          allow this call\n\
-         \x20 s p u      allow for this session, this project or every project, as described\n\
-         \x20            next to the letter\n\
-         \x20 S P U      the same with a wider scope\n\
-         \x20 a          list similar waiting calls, then allow all of them at once\n\
-         \x20 n          deny this call and continue the turn\n\
-         \x20 t          deny with a message to the model: t, or t use the other directory\n\
-         \x20 m          edit the new file content in $VISUAL or $EDITOR: m, or m 2 for the second\n\
-         \x20            file; an approval then applies your version, and the model is told\n\
-         \x20 e          edit the input in $VISUAL or $EDITOR, or inline: e path=other.txt, or\n\
-         \x20            e {\"path\": …}; the call runs again, and you are asked about its new\n\
-         \x20            effects\n\
-         \x20 c          deny this call and all calls of this turn that have not run yet\n\
-         \n",
-    );
-    out.push_str(&format_choices(draft, alike, look));
-    out
-}
-
-fn add_claimed_edit(input: &Value, look: TerminalLayout, out: &mut String) {
-    if let Some(claim) = claimed_diff::claimed_diff(input) {
-        out.push_str("    change as claimed by the tool; the file was not read\n");
-        let (mut rows, rest) = (DIFF_ROWS, "; see the input below");
-        untrusted_text::marked_diff(&claim, &mut rows, rest, look, out);
-    }
 }

@@ -1,9 +1,11 @@
-//! Non-canonical terminal mode without echo, for discarding input.
+//! Non-canonical terminal mode without echo, for discarding input and reading single keys.
 //!
 //! In canonical mode a partially typed line can neither be seen nor discarded, and would become part of the next
 //! answer.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
@@ -12,7 +14,32 @@ use rustix::termios::{
     tcgetpgrp, tcsetattr,
 };
 
+use super::key::{self, Key};
 use super::terminal_io::is_readable;
+
+static TERMINATION: OnceLock<Termination> = OnceLock::new();
+const SIGTERM: i32 = Signal::TERM.as_raw();
+
+/// SIGTERM, which ends the process at once unless the terminal has to be restored first.
+struct Termination {
+    applies_at_once: Arc<AtomicBool>,
+    is_received: Arc<AtomicBool>,
+}
+
+impl Termination {
+    /// Handles the signal from now on. On failure it ends the process and leaves the terminal in raw mode.
+    fn install() -> Self {
+        let this = Self {
+            applies_at_once: Arc::new(AtomicBool::new(true)),
+            is_received: Arc::default(),
+        };
+        let at_once = Arc::clone(&this.applies_at_once);
+        if signal_hook::flag::register_conditional_default(SIGTERM, at_once).is_ok() {
+            let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&this.is_received));
+        }
+        this
+    }
+}
 
 pub struct RawMode {
     before: Termios,
@@ -41,6 +68,8 @@ impl RawMode {
             before,
             signal: None,
         };
+        let termination = TERMINATION.get_or_init(Termination::install);
+        termination.applies_at_once.store(false, Ordering::Relaxed);
         // Not flushed, because pending input can contain a Ctrl-C.
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &now).ok()?;
         Some(quiet)
@@ -60,12 +89,28 @@ impl RawMode {
         }
     }
 
-    fn read(&mut self) -> Option<()> {
+    /// Reads what was typed. Returns `None` if the terminal is gone.
+    pub fn read_key(&mut self) -> Option<Key> {
+        self.read().map(|keys| key::parse(&keys))
+    }
+
+    /// The signal that the keys so far stand for. It is raised when the mode is left.
+    pub fn signal(&self) -> Option<Signal> {
+        self.signal
+    }
+
+    /// Whether the process was asked to end. It ends when the mode is left.
+    pub fn is_terminated(&self) -> bool {
+        let termination = TERMINATION.get();
+        termination.is_some_and(|termination| termination.is_received.load(Ordering::Relaxed))
+    }
+
+    fn read(&mut self) -> Option<Vec<u8>> {
         let mut keys = [0; 4096];
         let length = rustix::io::read(std::io::stdin().as_fd(), &mut keys).ok()?;
         let keys = keys.get(..length).filter(|keys| !keys.is_empty())?;
         self.signal = self.signal.or_else(|| signal_for_keys(&self.before, keys));
-        Some(())
+        Some(keys.to_vec())
     }
 }
 
@@ -79,6 +124,12 @@ impl Drop for RawMode {
             self.read();
         }
         let _ = tcflush(stdin.as_fd(), QueueSelector::IFlush);
+        if let Some(termination) = TERMINATION.get() {
+            termination.applies_at_once.store(true, Ordering::Relaxed);
+        }
+        if self.is_terminated() {
+            let _ = signal_hook::low_level::emulate_default_handler(SIGTERM);
+        }
         if let Some(signal) = self.signal {
             let _ = kill_current_process_group(signal);
         }

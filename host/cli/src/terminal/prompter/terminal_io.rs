@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
+use toolhost_contract::text;
 use toolhost_hostfiles::open_regular_no_follow;
 
+use super::key::Key;
 use super::prompt_queue::PromptState;
 use super::raw_mode::RawMode;
-use super::untrusted_text::TerminalLayout;
+use super::untrusted_text::{KeyMode, TerminalLayout};
 use crate::shell_words;
+use crate::terminal::options;
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Style;
 
@@ -34,6 +37,9 @@ const EDITOR_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of the edited text in bytes.
 const MAX_EDITED_BYTES: u64 = 1 << 20;
 
+const ENTER_SECOND_SCREEN: &str = "\u{1b}[?1049h\u{1b}[?25l";
+const LEAVE_SECOND_SCREEN: &str = "\u{1b}[?25h\u{1b}[?1049l";
+
 /// Writes to the terminal, even while another thread reads from it. Returns `None` if the terminal is gone.
 pub type TerminalWriter = Arc<dyn Fn(&str) -> Option<()> + Send + Sync>;
 
@@ -44,8 +50,12 @@ pub trait TerminalIo: Send + 'static {
     fn layout(&self) -> TerminalLayout;
 
     /// Discards input until no key is typed, for at least this time, so that it does not answer the next question.
-    /// Returns `None` if input does not stop or the terminal is gone.
+    /// Returns `None` if input does not stop or the terminal is gone. Keys are not echoed until
+    /// [`TerminalIo::leave_raw_mode`].
     fn discard_input(&mut self, at_least: Duration) -> Option<()>;
+
+    /// Returns to lines with echo. Keys that were typed before are discarded.
+    fn leave_raw_mode(&mut self) {}
 
     fn writer(&self) -> TerminalWriter;
 
@@ -53,8 +63,37 @@ pub trait TerminalIo: Send + 'static {
         self.writer()(text)
     }
 
+    /// Shows the second screen of the terminal, without the cursor, until [`TerminalIo::leave_second_screen`].
+    fn enter_second_screen(&mut self) -> Option<()> {
+        self.write(ENTER_SECOND_SCREEN)
+    }
+
+    /// Has no effect on the first screen.
+    fn leave_second_screen(&mut self) -> Option<()> {
+        self.write(LEAVE_SECOND_SCREEN)
+    }
+
     /// Blocks for one line. Returns `None` at the end of input, if the terminal is gone or the question is not pending.
     fn read_line(&mut self, ask: &impl PromptState) -> Option<LineEvent>;
+
+    /// Blocks for one key, which is then echoed. Enter and Escape are empty lines. Returns `None` like
+    /// [`TerminalIo::read_line`].
+    fn read_choice(&mut self, ask: &impl PromptState) -> Option<LineEvent> {
+        loop {
+            let line = match self.read_key(ask)? {
+                KeyEvent::Disturbed => return Some(LineEvent::Disturbed),
+                KeyEvent::Key(Key::EndOfInput) => return None,
+                KeyEvent::Key(Key::Char(key)) => key.to_string(),
+                KeyEvent::Key(Key::Enter | Key::Escape) => String::new(),
+                KeyEvent::Key(_) => continue,
+            };
+            self.write(&format!("{}\n", text::escape_line(&line, 8)))?;
+            return Some(LineEvent::Line(line));
+        }
+    }
+
+    /// Blocks for one key, without echo, until [`TerminalIo::leave_raw_mode`].
+    fn read_key(&mut self, ask: &impl PromptState) -> Option<KeyEvent>;
 
     /// Opens the text in an editor and blocks until it exits. `ending` is the file extension. The error is shown to the
     /// user.
@@ -64,6 +103,14 @@ pub trait TerminalIo: Send + 'static {
         ending: &str,
         ask: &impl PromptState,
     ) -> Result<String, String>;
+}
+
+/// The result of reading a key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeyEvent {
+    Key(Key),
+    /// The question may no longer be visible on the screen.
+    Disturbed,
 }
 
 /// The result of reading a line.
@@ -88,6 +135,15 @@ impl LineEvent {
 pub struct Tty {
     /// Set when the process continues after Ctrl-Z, because other programs may have written to the terminal.
     continued: Arc<AtomicBool>,
+    on_second_screen: bool,
+    /// Kept between keys, so that none is echoed.
+    raw: Option<RawMode>,
+}
+
+impl Tty {
+    fn raw_mode(&mut self) -> Option<RawMode> {
+        self.raw.take().or_else(RawMode::enter)
+    }
 }
 
 impl Default for Tty {
@@ -95,7 +151,11 @@ impl Default for Tty {
         let continued = Arc::default();
         // On failure the question is not repeated.
         let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
-        Self { continued }
+        Self {
+            continued,
+            on_second_screen: false,
+            raw: None,
+        }
     }
 }
 
@@ -113,11 +173,16 @@ impl TerminalIo for Tty {
             width: or(columns, 80),
             height: or(rows, 24),
             style: Style::of(&stderr),
+            keys: if options::is_plain() {
+                KeyMode::Lines
+            } else {
+                KeyMode::Keys
+            },
         }
     }
 
     fn discard_input(&mut self, at_least: Duration) -> Option<()> {
-        let mut quiet = RawMode::enter()?;
+        let mut quiet = self.raw_mode()?;
         let start = Instant::now();
         loop {
             if is_readable(QUIET_TIME)? {
@@ -127,12 +192,17 @@ impl TerminalIo for Tty {
                     // The question is drawn after this point.
                     self.continued.store(false, Ordering::Relaxed);
                 }
+                self.raw = Some(quiet);
                 return Some(());
             }
             if start.elapsed() > MAX_TYPING_TIME {
                 return None;
             }
         }
+    }
+
+    fn leave_raw_mode(&mut self) {
+        self.raw = None;
     }
 
     fn writer(&self) -> TerminalWriter {
@@ -163,6 +233,56 @@ impl TerminalIo for Tty {
         Some(LineEvent::Line(String::from_utf8_lossy(line).into_owned()))
     }
 
+    fn enter_second_screen(&mut self) -> Option<()> {
+        self.on_second_screen = true;
+        self.write(ENTER_SECOND_SCREEN)
+    }
+
+    fn leave_second_screen(&mut self) -> Option<()> {
+        match std::mem::take(&mut self.on_second_screen) {
+            true => self.write(LEAVE_SECOND_SCREEN),
+            false => Some(()),
+        }
+    }
+
+    fn read_key(&mut self, ask: &impl PromptState) -> Option<KeyEvent> {
+        loop {
+            let mut raw = self.raw_mode()?;
+            loop {
+                let ready = is_readable(QUIET_TIME)?;
+                if raw.is_terminated() {
+                    // Leaving the mode ends the process.
+                    self.leave_second_screen();
+                    return None;
+                }
+                if !ask.is_pending() {
+                    return None;
+                }
+                if self.continued.swap(false, Ordering::Relaxed) {
+                    return Some(KeyEvent::Disturbed);
+                }
+                if ready {
+                    break;
+                }
+            }
+            let key = raw.read_key()?;
+            match raw.signal() {
+                None => {
+                    self.raw = Some(raw);
+                    return Some(KeyEvent::Key(key));
+                }
+                // Leaving the mode raises the signal: it stops the process until it is continued, or is handled.
+                Some(Signal::TSTP | Signal::QUIT) => {
+                    self.leave_second_screen();
+                }
+                Some(_) => {
+                    self.leave_second_screen();
+                    return None;
+                }
+            }
+        }
+    }
+
     fn run_editor(
         &mut self,
         text: &str,
@@ -173,7 +293,7 @@ impl TerminalIo for Tty {
             .into_iter()
             .filter_map(|name| std::env::var(name).ok())
             .find(|editor| !editor.trim().is_empty())
-            .ok_or("no editor configured; set VISUAL or EDITOR, or use `e key=value` or `e {…}`")?;
+            .ok_or("no editor configured; set VISUAL or EDITOR, or edit the input with `i`")?;
         let arguments = shell_words::split_command(&editor)
             .map_err(|error| format!("invalid editor command: {error}"))?;
         let (program, args) = arguments

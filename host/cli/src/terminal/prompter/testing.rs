@@ -12,6 +12,9 @@ use toolhost_contract::{
 };
 use toolhost_runtime::file_diff;
 
+use super::untrusted_text::{KeyMode, TerminalLayout};
+use crate::terminal::style::Style;
+
 #[derive(Debug, Clone)]
 pub struct QuestionSpec {
     pub plugin: &'static str,
@@ -165,6 +168,16 @@ pub fn format_changes(set: &ChangeSet) -> String {
         format!("{kind} {} {size} {}", change.path, added.join(" "))
     });
     shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A terminal without colours.
+pub fn layout(width: usize, height: usize) -> TerminalLayout {
+    TerminalLayout {
+        width,
+        height,
+        style: Style::PLAIN,
+        keys: KeyMode::Keys,
+    }
 }
 
 /// Prefixes a line in the first column, because `expect!` removes the common indentation.

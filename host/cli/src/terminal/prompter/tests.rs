@@ -1,6 +1,7 @@
 //! Tests of complete dialogs with scripted user input.
 
 mod contents;
+mod layout;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,11 +14,14 @@ use toolhost_contract::{Annotations, Answer, Call, Question};
 use toolhost_kernel::Prompter;
 
 use super::TerminalPrompter;
+use super::key::Key;
 use super::prompt_queue::{PromptQueue, PromptState};
-use super::terminal_io::{LineEvent, TerminalIo, TerminalWriter};
-use super::testing::{QuestionSpec, command, question, staged_question, tool, with_header, write};
+use super::terminal_io::{KeyEvent, LineEvent, TerminalIo, TerminalWriter};
+use super::testing::{
+    QuestionSpec, command, layout as terminal_layout, question, staged_question, tool, with_header,
+    write,
+};
 use super::untrusted_text::TerminalLayout;
-use crate::terminal::style::Style;
 
 /// Enters the next line on each read. `^D` is the end of input; `!…` is an event instead of a key.
 #[derive(Default)]
@@ -37,11 +41,7 @@ impl TerminalIo for FakeTerminal {
     }
 
     fn layout(&self) -> TerminalLayout {
-        TerminalLayout {
-            width: 100,
-            height: 100,
-            style: Style::PLAIN,
-        }
+        terminal_layout(100, 100)
     }
 
     fn discard_input(&mut self, _: Duration) -> Option<()> {
@@ -82,6 +82,15 @@ impl TerminalIo for FakeTerminal {
         let shown = line.as_deref().unwrap_or_default();
         let _ = writeln!(self.screen.lock().unwrap(), "«{shown}»");
         line.map(LineEvent::Line)
+    }
+
+    fn read_choice(&mut self, ask: &impl PromptState) -> Option<LineEvent> {
+        self.read_line(ask)
+    }
+
+    fn read_key(&mut self, _: &impl PromptState) -> Option<KeyEvent> {
+        let key = self.lines.pop_front()?.chars().next()?;
+        Some(KeyEvent::Key(Key::Char(key)))
     }
 
     fn run_editor(
@@ -154,30 +163,16 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
         expect![[r#"
             screen:
 
-              Allow this call?
-                plugin   files
-                tool     write_file
-                effect   writes
-                reason   it changes files
+              files wants to change src/a.rs
                 changes  src/a.rs
                 change as claimed by the tool; the file was not read
-                │ @@ -0,0 +1,2 @@
-                │ +fn main() {}
-                │ +\u{1b}[2J
-                input
-                │ {
-                │   "path": "src/a.rs",
-                │   "content": "fn main() {}\n\u001b[2J"
-                │ }
-              [y] once: Allow `write_file` this once
-              [s] session: Allow `write_file` on `/w/src/a.rs` for the rest of this session
-              [p] project: Allow `write_file` on `/w/src/a.rs` in this project until revoked
-              [u] user: Allow `write_file` on `/w/src/a.rs` in every project until revoked
-              [S] session, wider: Allow `write_file` below `/w/src/` for the rest of this session
-              [P] project, wider: Allow `write_file` below `/w/src/` in this project until revoked
-              [U] user, wider: Allow `write_file` below `/w/src/` in every project until revoked
-              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
-              answer:·«n»
+                 │ @@ -0,0 +1,2 @@
+                 │ + fn main() {}
+                 │ + \u{1b}[2J
+                 │ No newline at end of file
+                call     write_file (writes)
+                reason   it changes files
+              y once  a always…  n no  e edit  ? more ›·«n»
         "#]],
     );
     let input = json!({"path": "a", "edits": [{"old": "x\u{202e}", "new": "y"}]});
@@ -194,31 +189,17 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
         expect![[r#"
             screen:
 
-              Allow this call?
-                plugin   files
-                tool     edit_file
-                effect   writes
-                reason   it changes files
+              files wants to change a
                 agent    explore, a sub-agent
                 risk     high: touches\nproduction
                 changes  a
                 change as claimed by the tool; the file was not read
-                │ @@ -1 +1 @@
-                │ -x\u{202e}
-                │ +y
-                input
-                │ {
-                │   "path": "a",
-                │   "edits": [
-                │     {
-                │       "old": "x\u202e",
-                │       "new": "y"
-                │     }
-                │   ]
-                │ }
-              [y] once: Allow `edit_file` this once
-              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
-              answer:·«n»
+                 │ @@ -1 +1 @@
+                 │ - x\u{202e}
+                 │ + y
+                call     edit_file (writes)
+                reason   it changes files
+              y once  n no  e edit  ? more ›·«n»
         "#]],
     );
 }
@@ -232,25 +213,16 @@ fn a_command_is_shown_with_its_parts() {
         expect![[r#"
             screen:
 
-              Allow this call?
-                plugin   system
-                tool     bash
-                effect   destroys
-                reason   it runs a command; deletes directories recursively
-                command
+              system wants to run a command
                 │ cd src && curl -s x | bash -c 'rm -r "$HOME"' > log
                 runs     cd src
                          curl -s x
                          bash -c rm -r "$HOME"
                          rm -r "$HOME"   (in bash -c)
                 writes   log
-                input
-                │ {
-                │   "command": "cd src && curl -s x | bash -c 'rm -r \"$HOME\"' > log"
-                │ }
-              [y] once: Allow `bash` this once
-              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
-              answer:·«n»
+                call     bash (destroys)
+                reason   it runs a command; deletes directories recursively
+              y once  n no  e edit  ? more ›·«n»
         "#]],
     );
 }
@@ -265,26 +237,10 @@ fn an_mcp_tool_is_shown_with_its_server() {
         expect![[r#"
             screen:
 
-              Allow this call?
-                plugin   srv
-                tool     mcp__srv__look_up
-                effect   destroys
+              srv wants to call look_up
+                call     mcp__srv__look_up (destroys)  query=x
                 reason   it may destroy data
-                server   srv
-                server tool look_up
-                input
-                │ {
-                │   "query": "x"
-                │ }
-              [y] once: Allow `mcp__srv__look_up` this once
-              [s] session: Allow `mcp__srv__look_up` with exactly this input for the rest of this session
-              [p] project: Allow `mcp__srv__look_up` with exactly this input in this project until revoked
-              [u] user: Allow `mcp__srv__look_up` with exactly this input in every project until revoked
-              [S] session, wider: Allow every call of `mcp__srv__look_up` for the rest of this session
-              [P] project, wider: Allow every call of `mcp__srv__look_up` in this project until revoked
-              [U] user, wider: Allow every call of `mcp__srv__look_up` in every project until revoked
-              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
-              answer:·«n»
+              y once  a always…  n no  e edit  ? more ›·«n»
         "#]],
     );
     let fetch = QuestionSpec {
@@ -302,23 +258,12 @@ fn an_mcp_tool_is_shown_with_its_server() {
         expect![[r#"
             screen:
 
-              Allow this call?
-                plugin   web
-                tool     http_get
-                effect   reads, with network access
-                reason   it accesses the network
+              web wants to access https://a.example/x
                 note     {"ticket":7}
                 URL      https://a.example/x
-                input
-                │ {
-                │   "url": "https://a.example/x"
-                │ }
-              [y] once: Allow `http_get` this once
-              [s] session: Allow `http_get` to reach `a.example` for the rest of this session
-              [p] project: Allow `http_get` to reach `a.example` in this project until revoked
-              [u] user: Allow `http_get` to reach `a.example` in every project until revoked
-              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
-              answer:·«n»
+                call     http_get (reads, with network access)
+                reason   it accesses the network
+              y once  a always…  n no  e edit  ? more ›·«n»
         "#]],
     );
 }
@@ -340,10 +285,10 @@ fn overlong_inputs_are_denied_without_a_prompt() {
 fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     let lines = |count: usize| "true\n".repeat(count);
     let result = run_dialog(&[command(&format!("{}rm -rf ~", lines(200)))], &["n"]);
-    let (above, choices) = result.screen.rsplit_once("  [y] once").unwrap();
+    let (above, keys) = result.screen.rsplit_once("  y once").unwrap();
     let remark = above.lines().last().unwrap();
     assert!(
-        remark.contains("rows long and the window 100; scroll up") && choices.len() < 1_000,
+        remark.contains("rows long and the window 100; scroll up") && keys.len() < 200,
         "{remark}"
     );
     assert!(
@@ -366,18 +311,21 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
             ("/w/b", None, "evil\n"),
         ])],
         FakeTerminal {
-            lines: ["n"].into(),
+            lines: ["v", "G", "q", "n"].into(),
             ..FakeTerminal::default()
         },
     );
-    assert!(!result.screen.contains("evil"));
-    let remark = "  53 lines of the diffs are not shown\n";
-    let (_, below) = result.screen.split_once(remark).unwrap();
-    assert_eq!(
-        below.lines().nth(1).map(|line| &line[..5]),
-        Some("  [y]"),
-        "{below}"
+    let (question, viewed) = result.screen.split_once("«v»").unwrap();
+    assert!(!question.contains("evil"), "{question}");
+    assert!(question.contains("    … 411 more rows\n") && question.contains("    … 1 more row\n"));
+    assert!(
+        question.ends_with("v 412 more rows  ? more › "),
+        "{question}"
     );
+    // The end is on the last page, and the question is asked again.
+    let (pages, again) = viewed.rsplit_once("\u{1b}[?1049l").unwrap();
+    assert!(pages.contains("evil") && !again.contains("evil"), "{pages}");
+    assert!(again.ends_with("› «n»\n"), "{again}");
 }
 
 // R-194, R-202
@@ -392,10 +340,13 @@ fn lines_become_answers_and_unexpected_input_denies() {
     };
     for (lines, answer) in [
         (&["y"][..], offer(0)),
-        (&["s"], offer(1)),
-        (&["p"], offer(2)),
-        (&["u"], offer(3)),
-        (&["S"], offer(4)),
+        (&["a", "s"], offer(1)),
+        (&["a", "p"], offer(2)),
+        (&["a", "u"], offer(3)),
+        (&["a", "S"], offer(4)),
+        (&["a", "y", "n"], no(None)),
+        (&["a", "", "y"], offer(0)),
+        (&["s", "n"], no(None)),
         (&["n"], no(None)),
         (&["t", " not there "], no(Some("not there"))),
         (&["t not there"], no(Some("not there"))),
@@ -404,9 +355,10 @@ fn lines_become_answers_and_unexpected_input_denies() {
         (&["c"], Answer::Cancel),
         (&["?", "y"], offer(0)),
         (&["what", "y"], offer(0)),
-        (&["", "", "y"], no(None)),
-        (&["what", "?", "what", "y"], no(None)),
-        (&["a", "y"], offer(0)),
+        (&["", "", "y"], offer(0)),
+        (&["x", "x", "x", "x", "x", "x", "y"], no(None)),
+        (&["g", "d", "y"], offer(0)),
+        (&["i", "path=b"], modify("b")),
         (&["^D", "y"], no(None)),
         (&[], no(None)),
         (&["e path=b"], modify("b")),
@@ -425,7 +377,8 @@ fn lines_become_answers_and_unexpected_input_denies() {
 fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
     let result = run_dialog(&[write("a", "x")], &["!elsewhere"]);
     let end = result.screen.lines().last().unwrap();
-    assert_eq!(end, "  answer: answered elsewhere, by web\\u{1b}");
+    let keys = "  y once  a always…  n no  e edit  ? more › ";
+    assert_eq!(end, format!("{keys}answered elsewhere, by web\\u{{1b}}"));
 }
 
 // R-194, R-195: the edited input is evaluated next
@@ -452,27 +405,30 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
     expect![[r#"
         [Modify { input: Object {"path": String("b")} }]
     "#]]
-    .assert_eq(&edit(&["e"], &[changed]));
+    .assert_eq(&edit(&["e", ""], &[changed]));
     expect![[r#"
         [Modify { input: Object {"path": String("b")} }]
           not JSON: EOF while parsing an object at line 1 column 1
-          [e] edit again, anything else returns to the question: «e»"#]]
-    .assert_eq(&edit(&["e", "e"], &[Ok("{"), changed]));
+          e edit again, anything else returns to the question › «e»"#]]
+    .assert_eq(&edit(&["e", "", "e"], &[Ok("{"), changed]));
     expect![[r#"
         [Allow { offer: 0, note: None }]
           the input must be a JSON object, {…}
-          [e] edit again, anything else returns to the question: «n»"#]]
-    .assert_eq(&edit(&["e", "n", "y"], &[Ok("[]")]));
+          e edit again, anything else returns to the question › «n»"#]]
+    .assert_eq(&edit(&["i", "", "n", "y"], &[Ok("[]")]));
     expect![[r#"
         [Deny { note: None }]
           the editor ended with 1
     "#]]
-    .assert_eq(&edit(&["e", "n"], &[Err("the editor ended with 1")]));
+    .assert_eq(&edit(&["i", "", "n"], &[Err("the editor ended with 1")]));
     expect![[r#"
         [Deny { note: None }]
           no changes
     "#]]
-    .assert_eq(&edit(&["e", "n"], &[Ok(r#"{"content":"x","path":"a"}"#)]));
+    .assert_eq(&edit(
+        &["i", "", "n"],
+        &[Ok(r#"{"content":"x","path":"a"}"#)],
+    ));
 }
 
 // R-190, R-194: each call of a wave is asked about, and one approval can cover several
@@ -484,13 +440,13 @@ fn allowing_a_group_covers_only_listed_calls() {
         write("b b", "1\n2\n"),
         write("c\u{202e}", ""),
     ];
-    let result = run_dialog(&specs, &["a", "y", "n"]);
+    let result = run_dialog(&specs, &["g", "y", "n"]);
     let once = Answer::once;
     assert_eq!(
         result.answers,
         [once(), Answer::Deny { note: None }, once(), once()]
     );
-    let rest = result.screen.split_once("«a»").unwrap().1;
+    let rest = result.screen.split_once("«g»").unwrap().1;
     let (list, rest) = rest.split_once("«y»").unwrap();
     expect![[r#"
         screen:
@@ -498,12 +454,12 @@ fn allowing_a_group_covers_only_listed_calls() {
             1.       a  (+1 −0 lines)
             2.       b b  (+2 −0 lines)
             3.       c\u{202e}
-          Allow these 3 calls once each? [y] yes, anything else returns to the question: "#]]
+          Allow these 3 calls once each? y yes, anything else returns to the question › "#]]
     .assert_eq(&with_header(list));
     // The allowed questions have left the queue or are about to.
     assert!(rest.contains("of 4 waiting)"), "{rest}");
 
-    let result = run_dialog(&specs, &["a", "n", "n", "y", "a", "y"]);
+    let result = run_dialog(&specs, &["g", "n", "n", "y", "g", "y"]);
     let no = Answer::Deny { note: None };
     assert_eq!(result.answers, [no, once(), once(), once()]);
 }
@@ -511,7 +467,7 @@ fn allowing_a_group_covers_only_listed_calls() {
 #[test]
 fn allowing_a_group_excludes_later_calls() {
     let fake = FakeTerminal {
-        lines: ["a", "!arrives", "y"].into(),
+        lines: ["g", "!arrives", "y"].into(),
         ..FakeTerminal::default()
     };
     let queue = Arc::clone(&fake.queue);

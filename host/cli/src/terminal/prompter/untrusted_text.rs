@@ -19,6 +19,16 @@ pub struct TerminalLayout {
     /// Rows of the terminal.
     pub height: usize,
     pub style: Style,
+    pub keys: KeyMode,
+}
+
+/// How answers are typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyMode {
+    /// One key answers.
+    Keys,
+    /// A line answers, and nothing is redrawn.
+    Lines,
 }
 
 /// Minimum width of a terminal for prompts; a narrower one would wrap rows of the host.
@@ -35,64 +45,15 @@ const MAX_JSON_ROWS: usize = 300;
 
 /// Untrusted lines, each behind a mark.
 pub fn marked(theirs: &str, look: TerminalLayout) -> String {
-    let (mut out, mut all) = (String::new(), usize::MAX);
+    let mut out = String::new();
     let theirs = collapse_blanks(&text::escape_lines(theirs, usize::MAX));
+    let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
     for line in theirs.strip_suffix('\n').unwrap_or(&theirs).split('\n') {
-        add_marked_line(line, None, &mut all, look, &mut out);
+        for (at, row) in wrap(line, width).iter().enumerate() {
+            let _ = writeln!(out, "{}{row}", LINE_MARKS[at.min(1)]);
+        }
     }
     out
-}
-
-/// Lines of an untrusted diff, each behind a mark, in at most `left` rows. Subtracts the rows used from `left`. Returns
-/// how many lines are not or not completely shown.
-pub fn marked_diff(
-    theirs: &str,
-    left: &mut usize,
-    rest: &str,
-    look: TerminalLayout,
-    out: &mut String,
-) -> usize {
-    let mut hidden = 0;
-    for line in theirs.split_inclusive('\n') {
-        if *left == 0 {
-            hidden += 1;
-            continue;
-        }
-        let line = line.strip_suffix('\n').unwrap_or(line);
-        let paint = match line.as_bytes().first() {
-            Some(b'+') => Some(Paint::Green),
-            Some(b'-') => Some(Paint::Red),
-            Some(b'@') => Some(Paint::Cyan),
-            _ => None,
-        };
-        let line = collapse_blanks(&text::escape_lines(line, usize::MAX));
-        if !add_marked_line(&line, paint, left, look, out) {
-            hidden += 1;
-        }
-    }
-    if hidden > 0 {
-        let _ = writeln!(out, "    … {hidden} more lines{rest}");
-    }
-    hidden
-}
-
-/// Adds one line. Returns whether it is shown completely.
-fn add_marked_line(
-    line: &str,
-    paint: Option<Paint>,
-    left: &mut usize,
-    look: TerminalLayout,
-    out: &mut String,
-) -> bool {
-    let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
-    let rows = wrap(line, width);
-    for (at, row) in rows.iter().take(*left).enumerate() {
-        let row = paint.map_or(row.clone(), |paint| look.style.paint(paint, row));
-        let _ = writeln!(out, "{}{row}", LINE_MARKS[at.min(1)]);
-    }
-    let is_whole = rows.len() <= *left;
-    *left = left.saturating_sub(rows.len());
-    is_whole
 }
 
 /// `    label    untrusted text`, with a mark before continuation rows.
@@ -102,11 +63,21 @@ pub fn fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
     let width = look.width.max(MIN_WIDTH) - LABEL_WIDTH;
     for (at, row) in wrap(&theirs, width).into_iter().enumerate() {
         let _ = match at {
-            0 => writeln!(out, "    {label:<8} {row}"),
+            0 => {
+                let label = look.style.paint(Paint::Dim, &format!("{label:<8}"));
+                writeln!(out, "    {label} {row}")
+            }
             _ => writeln!(out, "           ┊ {row}"),
         };
     }
     out
+}
+
+/// Like [`fact`], in one row. The rest is left out.
+pub fn short_fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
+    let theirs = collapse_blanks(&text::escape_line(theirs, 1_000));
+    let row = fit(&theirs, look.width.max(MIN_WIDTH) - LABEL_WIDTH);
+    fact(label, &row, look)
 }
 
 /// Host text that contains untrusted text, wrapped between words where possible.
@@ -156,7 +127,7 @@ pub fn format_json(value: &Value) -> String {
 }
 
 /// Replaces long runs of blanks, which could push relevant text out of sight, by their count.
-fn collapse_blanks(text: &str) -> String {
+pub fn collapse_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -193,7 +164,7 @@ fn is_blank(c: char) -> bool {
 }
 
 /// Wraps a line at the width.
-fn wrap(line: &str, width: usize) -> Vec<String> {
+pub fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;
     for c in line.chars() {
@@ -210,8 +181,18 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     rows
 }
 
-fn text_width(text: &str) -> usize {
+pub fn text_width(text: &str) -> usize {
     text.chars().map(char_width).sum()
+}
+
+/// The start of an escaped line that fits into the width, with a mark if something is left out.
+pub fn fit(line: &str, width: usize) -> String {
+    if text_width(line) <= width {
+        return line.to_owned();
+    }
+    let rows = wrap(line, width.saturating_sub(2).max(1));
+    rows.first()
+        .map_or_else(String::new, |row| format!("{row}…"))
 }
 
 /// The maximum width of a character. Terminals disagree on the width of non-ASCII characters, so two columns are
@@ -232,6 +213,7 @@ mod tests {
         width: 40,
         height: 24,
         style: Style::PLAIN,
+        keys: KeyMode::Keys,
     };
 
     #[test]
@@ -301,36 +283,6 @@ mod tests {
             marked(&indented, LOOK),
             format!("    │ if x:\n    │ \n    │ {}return\n", " ".repeat(20))
         );
-    }
-
-    #[test]
-    fn t_05_a_diff_is_truncated_by_rows_with_a_note() {
-        let check = |theirs: &str, rows: usize, expected: &str, hidden: usize| {
-            let (mut out, mut left) = (String::new(), rows);
-            assert_eq!(
-                marked_diff(theirs, &mut left, ", not shown", LOOK, &mut out),
-                hidden
-            );
-            assert_eq!(out, expected);
-            assert!(out.lines().count() <= rows + 1);
-        };
-        check(
-            "+a\n-b\n c\n",
-            1,
-            "    │ +a\n    … 2 more lines, not shown\n",
-            2,
-        );
-        let row = "x".repeat(33);
-        check(
-            &format!("+{}\n-b\n", "x".repeat(500_000)),
-            2,
-            &format!(
-                "    │ +{}\n    ┊ {row}\n    … 2 more lines, not shown\n",
-                &row[1..]
-            ),
-            2,
-        );
-        check("+a\n", 1, "    │ +a\n", 0);
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn check(files: Files<'_>, lines: &[&'static str], left: &[EditorResult], expect
     let result = run_edit_dialog(files, lines, left);
     let from = result.screen.find("<<editor").unwrap_or_default();
     let screen = &result.screen[from..];
-    let to = screen.find("    input").unwrap_or(screen.len());
+    let to = screen.find("    call ").unwrap_or(screen.len());
     let answers: Vec<String> = result.answers.iter().map(format_answer).collect();
     let shown = format!("{}\n{}", answers.join("\n"), &screen[..to]);
     expected.assert_eq(&with_header(&shown));
@@ -56,48 +56,36 @@ fn r_047_edits_are_shown_before_approval() {
         &["m", "y"],
         &[Ok("mine\u{1b}\n")],
         expect![[r#"
-        screen:
-        saved /w/a.rs "mine\u{1b}\n"
-        <<editor.rs
-        new
-        >>
+            screen:
+            saved /w/a.rs "mine\u{1b}\n"
+            <<editor.rs
+            new
+            >>
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +1 −1
-            edited   /w/a.rs  (by you)
-            modified /w/a.rs  (file, 4 B → 6 B)
-            │ @@ -1 +1 @@
-            │ -old
-            │ +mine\u{1b}
-    "#]],
+              files wants to change /w/a.rs  (+1 −1)
+                edited   /w/a.rs  (by you)
+                modified /w/a.rs  (file, 4 B → 6 B)
+               1 │ - old
+               1 │ + mine\u{1b}
+        "#]],
     );
     check(
         ONE,
         &["m", "n"],
         &[Ok("mine\n")],
         expect![[r#"
-        screen:
-        Deny { note: None }
-        <<editor.rs
-        new
-        >>
+            screen:
+            Deny { note: None }
+            <<editor.rs
+            new
+            >>
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +1 −1
-            edited   /w/a.rs  (by you)
-            modified /w/a.rs  (file, 4 B → 5 B)
-            │ @@ -1 +1 @@
-            │ -old
-            │ +mine
-    "#]],
+              files wants to change /w/a.rs  (+1 −1)
+                edited   /w/a.rs  (by you)
+                modified /w/a.rs  (file, 4 B → 5 B)
+               1 │ - old
+               1 │ + mine
+        "#]],
     );
     // Restored to the original: nothing is left of the change.
     check(
@@ -105,25 +93,20 @@ fn r_047_edits_are_shown_before_approval() {
         &["m", "y"],
         &[Ok("old\n")],
         expect![[r#"
-        screen:
-        saved /w/a.rs "old\n"
-        <<editor.rs
-        new
-        >>
+            screen:
+            saved /w/a.rs "old\n"
+            <<editor.rs
+            new
+            >>
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 0 changes: +0 −0
-            edited   /w/a.rs  (by you, restored to the original content)
-    "#]],
+              files wants to change nothing  (+0 −0)
+                edited   /w/a.rs  (by you, restored to the original content)
+        "#]],
     );
     // Restored to the proposal: a plain approval with all offers.
     check(
         ONE,
-        &["m", "m", "s"],
+        &["m", "m", "a", "s"],
         &[Ok("mine\n"), Ok("new\n")],
         expect![[r#"
             screen:
@@ -132,17 +115,11 @@ fn r_047_edits_are_shown_before_approval() {
             new
             >>
 
-              Make these changes?
-                plugin   files
-                tool     write_file
-                effect   writes
-                reason   it changes files
-                Not applied yet. 1 change: +1 −1
+              files wants to change /w/a.rs  (+1 −1)
                 edited   /w/a.rs  (by you)
                 modified /w/a.rs  (file, 4 B → 5 B)
-                │ @@ -1 +1 @@
-                │ -old
-                │ +mine
+               1 │ - old
+               1 │ + mine
         "#]],
     );
 }
@@ -154,27 +131,20 @@ fn r_195_a_file_is_selected_by_number() {
         &["m 2", "y"],
         &[Ok("mine\n")],
         expect![[r#"
-        screen:
-        saved /w/b "mine\n"
-        <<editor
-        b
-        >>
+            screen:
+            saved /w/b "mine\n"
+            <<editor
+            b
+            >>
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 2 changes: +2 −1
-            edited   /w/b  (by you)
-            modified /w/a.rs  (file, 4 B → 4 B)
-            │ @@ -1 +1 @@
-            │ -old
-            │ +new
-            created  /w/b  (file, 5 B)
-            │ @@ -0,0 +1 @@
-            │ +mine
-    "#]],
+              files wants to change 2 files  (+2 −1)
+                edited   /w/b  (by you)
+                modified /w/a.rs  (file, 4 B → 4 B)
+               1 │ - old
+               1 │ + new
+                created  /w/b  (file, 5 B)
+               1 │ + mine
+        "#]],
     );
     check(
         TWO,
@@ -187,20 +157,13 @@ fn r_195_a_file_is_selected_by_number() {
             new
             >>
 
-              Make these changes?
-                plugin   files
-                tool     write_file
-                effect   writes
-                reason   it changes files
-                Not applied yet. 2 changes: +2 −1
+              files wants to change 2 files  (+2 −1)
                 edited   /w/a.rs  (by you)
                 modified /w/a.rs  (file, 4 B → 6 B)
-                │ @@ -1 +1 @@
-                │ -old
-                │ +first
+               1 │ - old
+               1 │ + first
                 created  /w/b  (file, 2 B)
-                │ @@ -0,0 +1 @@
-                │ +b
+               1 │ + b
         "#]],
     );
     for lines in [["m 3", "y"], ["m b", "y"], ["m 0", "y"]] {
@@ -223,25 +186,19 @@ fn r_195_a_file_is_selected_by_number() {
 
 #[test]
 fn edited_changes_can_only_be_allowed_once() {
-    let result = run_edit_dialog(ONE, &["m", "s", "y"], &[Ok("mine\n")]);
+    let result = run_edit_dialog(ONE, &["m", "a", "y"], &[Ok("mine\n")]);
     assert_eq!(
         format_answer(&result.answers[0]),
         "saved /w/a.rs \"mine\\n\""
     );
-    let end = result.screen.rsplit_once("    input").unwrap().1;
+    let end = result.screen.rsplit_once("    call ").unwrap().1;
     expect![[r#"
         screen:
-
-            │ {
-            │   "path": "/w/a.rs",
-            │   "content": "x"
-            │ }
-          [y] once: Allow `write_file` this once
-          [m] edit the new file content, then decide
-          [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
-          answer:·«s»
-          answer with y, m, n, t, e, c or ?
-          answer:·«y»
+            write_file (writes)  content=x
+            reason   it changes files
+          y once  n no  e edit  ? more ›·«a»
+          answer with y, n, e or ?
+          y once  n no  e edit  ? more ›·«y»
     "#]]
     .assert_eq(&with_header(&end.replace(" «", "·«")));
 }
@@ -254,24 +211,18 @@ fn errors_are_shown_and_saved_edits_are_kept() {
         &["m", "y"],
         &[failed],
         expect![[r#"
-        screen:
-        Allow { offer: 0, note: None }
-        <<editor.rs
-        new
-        >>
-          the editor ended with exit status: 1
+            screen:
+            Allow { offer: 0, note: None }
+            <<editor.rs
+            new
+            >>
+              the editor ended with exit status: 1
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +1 −1
-            modified /w/a.rs  (file, 4 B → 4 B)
-            │ @@ -1 +1 @@
-            │ -old
-            │ +new
-    "#]],
+              files wants to change /w/a.rs  (+1 −1)
+                modified /w/a.rs  (file, 4 B → 4 B)
+               1 │ - old
+               1 │ + new
+        "#]],
     );
     check(
         ONE,
@@ -284,17 +235,11 @@ fn errors_are_shown_and_saved_edits_are_kept() {
             new
             >>
 
-              Make these changes?
-                plugin   files
-                tool     write_file
-                effect   writes
-                reason   it changes files
-                Not applied yet. 1 change: +1 −1
+              files wants to change /w/a.rs  (+1 −1)
                 edited   /w/a.rs  (by you)
                 modified /w/a.rs  (file, 4 B → 5 B)
-                │ @@ -1 +1 @@
-                │ -old
-                │ +mine
+               1 │ - old
+               1 │ + mine
         "#]],
     );
     check(
@@ -302,24 +247,18 @@ fn errors_are_shown_and_saved_edits_are_kept() {
         &["m", "y"],
         &[Ok("new\n")],
         expect![[r#"
-        screen:
-        Allow { offer: 0, note: None }
-        <<editor.rs
-        new
-        >>
-          no changes
+            screen:
+            Allow { offer: 0, note: None }
+            <<editor.rs
+            new
+            >>
+              no changes
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +1 −1
-            modified /w/a.rs  (file, 4 B → 4 B)
-            │ @@ -1 +1 @@
-            │ -old
-            │ +new
-    "#]],
+              files wants to change /w/a.rs  (+1 −1)
+                modified /w/a.rs  (file, 4 B → 4 B)
+               1 │ - old
+               1 │ + new
+        "#]],
     );
     // Leaving the editor with an empty file may be meant as a denial.
     check(
@@ -327,50 +266,38 @@ fn errors_are_shown_and_saved_edits_are_kept() {
         &["m", "n", "y"],
         &[Ok("")],
         expect![[r#"
-        screen:
-        Allow { offer: 0, note: None }
-        <<editor.rs
-        new
-        >>
-          the file is now empty
-          [y] keep it empty  [e] edit again, anything else returns to the question: «n»
+            screen:
+            Allow { offer: 0, note: None }
+            <<editor.rs
+            new
+            >>
+              the file is now empty
+              y keep it empty  e edit again, anything else returns to the question › «n»
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +1 −1
-            modified /w/a.rs  (file, 4 B → 4 B)
-            │ @@ -1 +1 @@
-            │ -old
-            │ +new
-    "#]],
+              files wants to change /w/a.rs  (+1 −1)
+                modified /w/a.rs  (file, 4 B → 4 B)
+               1 │ - old
+               1 │ + new
+        "#]],
     );
     check(
         ONE,
         &["m", "y", "y"],
         &[Ok("")],
         expect![[r#"
-        screen:
-        saved /w/a.rs ""
-        <<editor.rs
-        new
-        >>
-          the file is now empty
-          [y] keep it empty  [e] edit again, anything else returns to the question: «y»
+            screen:
+            saved /w/a.rs ""
+            <<editor.rs
+            new
+            >>
+              the file is now empty
+              y keep it empty  e edit again, anything else returns to the question › «y»
 
-          Make these changes?
-            plugin   files
-            tool     write_file
-            effect   writes
-            reason   it changes files
-            Not applied yet. 1 change: +0 −1
-            edited   /w/a.rs  (by you)
-            modified /w/a.rs  (file, 4 B → 0 B)
-            │ @@ -1 +0,0 @@
-            │ -old
-    "#]],
+              files wants to change /w/a.rs  (+0 −1)
+                edited   /w/a.rs  (by you)
+                modified /w/a.rs  (file, 4 B → 0 B)
+               1 │ - old
+        "#]],
     );
     // Invalid text is opened again as saved.
     let result = run_edit_dialog(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
@@ -391,11 +318,11 @@ fn binary_changes_cannot_be_edited() {
     changes.changes[0].diff = None;
     question.changes = Some(changes.into());
     let fake = FakeTerminal {
-        lines: ["m", "y"].into(),
+        lines: ["?", "m", "y"].into(),
         ..FakeTerminal::default()
     };
     let result = run_questions(vec![(question, call)], fake);
     assert_eq!(result.answers, [Answer::once()]);
-    assert!(!result.screen.contains("[m]"), "{}", result.screen);
+    assert!(!result.screen.contains("new content"), "{}", result.screen);
     assert!(result.screen.contains("answer with"));
 }
