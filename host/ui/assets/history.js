@@ -9,7 +9,8 @@ function refreshMain() {
   setInterval(async () => {
     const now = byId("main");
     const isInUse = document.hidden || window.scrollY > 200 || String(getSelection())
-      || now.querySelector("details[open]") || (now.contains(document.activeElement) && document.activeElement !== now);
+      || now.querySelector("details[open]") || [...now.querySelectorAll(".table-scroll")].some((one) => one.scrollTop > 0)
+      || (now.contains(document.activeElement) && document.activeElement !== now);
     if (isInUse) return;
     try {
       const page = await load(location.pathname + location.search);

@@ -4,4 +4,5 @@ mod access;
 mod answers;
 mod history;
 mod limits;
+mod records;
 mod world;

@@ -102,7 +102,7 @@ pub async fn call(
             p { a class="back" href=(link("/timeline", [("session", call.row.session.as_str())])) { "← Session " (line(&call.row.session, 60)) } }
             (head(&call))
             (actions(&state, &session, &call))
-            (facts(&call))
+            (facts(&call, Links::Shown))
             (decision_view::show(&state, &call))
             (input_and_result(&state, &call))
             (changes(&state, &call))
@@ -148,8 +148,23 @@ fn actions(state: &AppState, session: &Session, call: &CallDetails) -> Markup {
     }
 }
 
+/// Whether names link to other pages of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    Shown,
+    /// In a file that is read elsewhere.
+    Omitted,
+}
+
+fn linked(links: Links, target: &str, name: &str) -> Markup {
+    match links {
+        Links::Shown => html! { a href=(target) { (line(name, 100)) } },
+        Links::Omitted => line(name, 100),
+    }
+}
+
 /// The facts about a call. Also in the exported page.
-pub fn facts(call: &CallDetails) -> Markup {
+pub fn facts(call: &CallDetails, links: Links) -> Markup {
     let row = &call.row;
     let plugin = row.plugin.as_ref().map(|plugin| {
         format!("{plugin} {}", call.text("/toolVersion").unwrap_or_default())
@@ -205,10 +220,10 @@ pub fn facts(call: &CallDetails) -> Markup {
                 @if let Some(value) = value { div { dt { (label) } dd { (line(&value, MAX_FACT)) } } }
             }
             @if let Some(batch) = &row.batch {
-                div { dt { "turn" } dd { a href=(link("/timeline", [("batch", batch.as_str())])) { (line(batch, 100)) } } }
+                div { dt { "turn" } dd { (linked(links, &link("/timeline", [("batch", batch.as_str())]), batch)) } }
             }
             @if let Some(parent) = &row.parent {
-                div { dt { "caller" } dd { a href=(links::call(parent)) { "call " (line(parent, 100)) } } }
+                div { dt { "called by" } dd { (linked(links, &links::call(parent), parent)) } }
             }
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use toolhost_contract::lifecycle::{mask_text, mask_value};
 use toolhost_kernel::IN_ADVANCE;
 
-use super::call::{self, CallDetails, CallQuery, hex};
+use super::call::{self, CallDetails, CallQuery, Links, hex};
 use crate::access::Session;
 use crate::commit_view::CommitView;
 use crate::error_page::ErrorPage;
@@ -110,7 +110,7 @@ fn document(state: &AppState, call: &CallDetails) -> Markup {
             body {
                 main id="main" class="exported" {
                     (call::head(call))
-                    (call::facts(call))
+                    (call::facts(call, Links::Omitted))
                     section class="block" { h2 { "Decision" } (decision_view::recorded(call)) }
                     (call::input(call))
                     @if !call.commits.is_empty() {
