@@ -15,6 +15,8 @@ use crate::{LoadError, engine, scan};
 
 const CPU_SECONDS: u64 = 60;
 const WALL_TIME: Duration = Duration::from_secs(120);
+/// How often a compilation is started again.
+const MAX_INTERRUPTS: usize = 10;
 const ADDRESS_SPACE: u64 = 4 << 30;
 /// Machine code is about two to three times the size of its component.
 const MAX_ARTIFACT: u64 = 512 << 20;
@@ -49,9 +51,8 @@ impl Compiler {
                     .map_err(|error| failed(one_line(&format!("{error:#}"))))
             }
             Compiler::Child { program, args } => {
-                match tokio::time::timeout(WALL_TIME, compile_in_child(program, args, component))
-                    .await
-                {
+                let compiled = compile_uninterrupted(program, args, component);
+                match tokio::time::timeout(WALL_TIME, compiled).await {
                     Ok(result) => result.map_err(failed),
                     Err(_) => Err(failed(format!(
                         "it took longer than {} seconds",
@@ -63,11 +64,26 @@ impl Compiler {
     }
 }
 
-async fn compile_in_child(
+/// Compiles again if Ctrl-C ended the child: it cancels a call of the host's prompt, and not the host.
+async fn compile_uninterrupted(
     program: &Path,
     args: &[OsString],
     component: &[u8],
 ) -> Result<Vec<u8>, String> {
+    for _ in 0..=MAX_INTERRUPTS {
+        if let Some(artifact) = compile_in_child(program, args, component).await? {
+            return Ok(artifact);
+        }
+    }
+    Err("the compiler was interrupted too often".to_owned())
+}
+
+/// Returns `None` if SIGINT ended the child.
+async fn compile_in_child(
+    program: &Path,
+    args: &[OsString],
+    component: &[u8],
+) -> Result<Option<Vec<u8>>, String> {
     let mut child = tokio::process::Command::new(program)
         .args(args)
         .env_clear()
@@ -113,7 +129,8 @@ async fn compile_in_child(
         .await
         .map_err(|error| format!("cannot wait for the compiler: {error}"))?;
     match status.signal() {
-        _ if status.success() => Ok(artifact),
+        _ if status.success() => Ok(Some(artifact)),
+        Some(signal) if signal == Signal::INT.as_raw() => Ok(None),
         Some(signal) if signal == Signal::XCPU.as_raw() => Err(format!(
             "it took more than {CPU_SECONDS} seconds of CPU time"
         )),
@@ -212,6 +229,21 @@ mod tests {
             message.contains("PWD=") && !message.contains("PATH="),
             "{message}"
         );
+    }
+
+    #[tokio::test]
+    async fn ctrl_c_does_not_make_a_plugin_unusable() {
+        let directory = tempfile::tempdir().unwrap();
+        let marker = directory.path().join("interrupted").display().to_string();
+        let script = format!("[ -e {marker} ] && exec /bin/cat; : > {marker}; kill -INT $$");
+        let compiler = Compiler::Child {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+        };
+        let compiled = compiler.compile(Path::new("x.wasm"), b"code").await;
+        assert_eq!(compiled.unwrap(), b"code");
+        let message = complaint("kill -INT $$").await;
+        assert!(message.contains("interrupted too often"), "{message}");
     }
 
     // The paused clock advances when the runtime is idle.

@@ -165,7 +165,9 @@ impl Shared {
     }
 
     fn paint(&self, mode: ProgressMode) {
-        let start = Instant::now();
+        let mut before = Instant::now();
+        // Without the time in which the user was asked.
+        let mut elapsed = Duration::ZERO;
         let style = Style::of(&std::io::stderr());
         let (delay, interval) = match mode {
             ProgressMode::Live => (DELAY, REDRAW_INTERVAL),
@@ -183,7 +185,11 @@ impl Shared {
                 break;
             }
             wait = interval;
-            let elapsed = start.elapsed();
+            let since = std::mem::replace(&mut before, Instant::now());
+            if SCREEN.has_question() {
+                continue;
+            }
+            elapsed += since.elapsed();
             if mode == ProgressMode::Lines {
                 let line = format!("{}\n", status(&state, elapsed));
                 drop(state);

@@ -69,7 +69,7 @@ impl<K: TerminalIo> Prompter for TerminalPrompter<K> {
             if !K::is_available() {
                 return Answer::NoPrompter;
             }
-            if let Some(note) = question.review_problem(&call.input, "at a terminal") {
+            if let Some(note) = leftover_input::review_problem(question, &call.input) {
                 return Answer::Deny { note: Some(note) };
             }
             // A cancelled call drops this future and its queue entry. The thread that waits for a line sees that and

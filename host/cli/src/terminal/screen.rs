@@ -90,6 +90,11 @@ impl<W: Write> Screen<W> {
         drop(self.wait_while(|state| state.questions > 0));
     }
 
+    /// Whether a question is shown or about to be shown.
+    pub fn has_question(&self) -> bool {
+        self.state().questions > 0
+    }
+
     pub fn begin_question(&self) -> ScreenGuard<'_, W> {
         self.state().questions += 1;
         ScreenGuard(self)

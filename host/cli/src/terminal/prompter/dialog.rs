@@ -82,7 +82,6 @@ enum NextOutput {
     Keys,
     /// The answers behind `?`.
     More,
-    Details,
     /// A remark; the question is still visible.
     Remark(String),
 }
@@ -124,7 +123,7 @@ impl<K: TerminalIo> Dialog<'_, K> {
                     step => step.next(),
                 },
                 Some(Selection::More) => NextOutput::More,
-                Some(Selection::Details) => NextOutput::Details,
+                Some(Selection::Details) => self.view_input()?,
                 Some(Selection::View) => self.view()?,
                 Some(Selection::Always) => match self.allow_always()? {
                     DialogStep::Answered(answer) => return Some(answer),
@@ -167,10 +166,6 @@ impl<K: TerminalIo> Dialog<'_, K> {
             let main = main_choices(draft, context.alike, *hidden);
             match next {
                 NextOutput::More => keys_text::format_more(draft, &main, look),
-                NextOutput::Details => {
-                    question_text::format_input(&ask.call, look)
-                        + &keys_text::format_keys(&main, look)
-                }
                 NextOutput::Remark(remark) => {
                     format!("  {remark}\n{}", keys_text::format_keys(&main, look))
                 }
@@ -212,6 +207,13 @@ impl<K: TerminalIo> Dialog<'_, K> {
         let (draft, call, context) = (&self.draft, &self.ask.call, &self.context);
         let body = |look| question_text::format_body(draft, call, context, Extent::Whole, look).0;
         pager::view(self.keys, &**self.ask, body)?;
+        Some(NextOutput::Question)
+    }
+
+    fn view_input(&mut self) -> Option<NextOutput> {
+        let call = &self.ask.call;
+        let input = |look| question_text::format_input(call, look);
+        pager::view(self.keys, &**self.ask, input)?;
         Some(NextOutput::Question)
     }
 

@@ -25,12 +25,32 @@ pub enum LeftoverInput {
 
 /// Returns what only the input states.
 pub fn leftover_input(question: &Question, input: &Value) -> LeftoverInput {
+    let Some(left) = leftover_members(question, input) else {
+        return LeftoverInput::Block(input.clone());
+    };
+    let inline: Vec<String> = left.iter().filter_map(inline_member).collect();
+    let line = inline.join("  ");
+    if inline.len() == left.len() && line.len() <= MAX_INLINE {
+        LeftoverInput::Inline(line)
+    } else {
+        LeftoverInput::Block(Value::Object(left))
+    }
+}
+
+/// Returns the reason if what the input states beside a diff, which can be scrolled, is too long to review.
+pub fn review_problem(question: &Question, input: &Value) -> Option<String> {
+    let has_diff = question.changes.is_some() || question.kind == PromptKind::Edit;
+    let left = leftover_members(question, input).filter(|_| has_diff);
+    let left = left.map_or_else(|| input.clone(), Value::Object);
+    question.review_problem(&left, "at a terminal")
+}
+
+/// The members that nothing else shows; `None` if the whole input is needed.
+fn leftover_members(question: &Question, input: &Value) -> Option<Map<String, Value>> {
     let subject = &question.subject;
     // The question then refers to the input.
     let is_needed = subject.has_unknown_paths || subject.has_unknown_destinations;
-    let Some(members) = input.as_object().filter(|_| !is_needed) else {
-        return LeftoverInput::Block(input.clone());
-    };
+    let members = input.as_object().filter(|_| !is_needed)?;
     let claim = match (&question.changes, question.kind) {
         (None, PromptKind::Edit) => claimed_diff::claimed_diff(input).unwrap_or_default(),
         _ => String::new(),
@@ -43,18 +63,11 @@ pub fn leftover_input(question: &Question, input: &Value) -> LeftoverInput {
             .flat_map(|line| [line, line.get(1..).unwrap_or_default()])
             .collect(),
     };
-    let left: Map<String, Value> = members
+    let left = members
         .iter()
         .filter(|(name, value)| !shown.covers(name, value))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    let inline: Vec<String> = left.iter().filter_map(inline_member).collect();
-    let line = inline.join("  ");
-    if inline.len() == left.len() && line.len() <= MAX_INLINE {
-        LeftoverInput::Inline(line)
-    } else {
-        LeftoverInput::Block(Value::Object(left))
-    }
+        .map(|(name, value)| (name.clone(), value.clone()));
+    Some(left.collect())
 }
 
 /// `name=value`; `None` if it needs a block.

@@ -270,15 +270,28 @@ fn an_mcp_tool_is_shown_with_its_server() {
 
 #[test]
 fn overlong_inputs_are_denied_without_a_prompt() {
-    let result = run_dialog(&[write("a", &"x".repeat(20_000))], &[]);
+    let input = json!({"query": "x".repeat(20_000)});
+    let result = run_dialog(&[tool("srv", "mcp__srv__look_up", input)], &[]);
     let [Answer::Deny { note: Some(note) }] = &result.answers[..] else {
         panic!("{:?}", result.answers)
     };
     assert!(
-        note.contains("19.6 KiB") && note.contains("--allow-tool write_file"),
+        note.contains("19.5 KiB") && note.contains("--allow-tool mcp__srv__look_up"),
         "{note}"
     );
     assert_eq!(result.screen, "");
+    // All of it can be viewed as a difference.
+    let content = "x\n".repeat(20_000);
+    let result = run_dialog(&[write("a", &content)], &["y"]);
+    assert_eq!(result.answers, [Answer::once()]);
+    let hidden = format!("{content}x");
+    let mut other = write("a", &content);
+    other.input["then"] = json!(hidden);
+    let result = run_dialog(&[other], &["y"]);
+    assert!(matches!(
+        &result.answers[..],
+        [Answer::Deny { note: Some(_) }]
+    ));
 }
 
 #[test]
@@ -357,7 +370,7 @@ fn lines_become_answers_and_unexpected_input_denies() {
         (&["what", "y"], offer(0)),
         (&["", "", "y"], offer(0)),
         (&["x", "x", "x", "x", "x", "x", "y"], no(None)),
-        (&["g", "d", "y"], offer(0)),
+        (&["g", "d", "q", "y"], offer(0)),
         (&["i", "path=b"], modify("b")),
         (&["^D", "y"], no(None)),
         (&[], no(None)),
