@@ -1,5 +1,7 @@
 //! `host cancel`: stops a call of a running host.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use toolhost::HostPaths;
 use toolhost_contract::text;
@@ -37,14 +39,13 @@ pub struct CancelArgs {
 }
 
 pub fn cancel(args: CancelArgs) -> Result<Exit, CliError> {
-    let call = match args.call {
-        Some(call) => call,
-        None => {
-            let store = args.store.open_verified()?;
-            match choose(&store, args.yes)? {
-                Some(call) => call,
-                None => return Ok(Exit::Ok),
-            }
+    let call = if let Some(call) = args.call {
+        call
+    } else {
+        let store = args.store.open_verified()?;
+        match choose(&store, args.yes)? {
+            Some(call) => call,
+            None => return Ok(Exit::Ok),
         }
     };
     send(&call)
@@ -117,7 +118,7 @@ fn send(call: &str) -> Result<Exit, CliError> {
         "no running host has a call `{shown}`; `host calls --running` lists calls, and Ctrl-C stops one of `host call`"
     );
     for error in unreachable {
-        message += &format!("\nno answer from {error}");
+        let _ = write!(message, "\nno answer from {error}");
     }
     Err(CliError::new(Exit::Usage, message))
 }

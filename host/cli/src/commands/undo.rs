@@ -3,6 +3,7 @@
 mod selection;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -232,11 +233,11 @@ fn preview(
         let title = title(row, direction, &preview.changes);
         let (changes, hidden) =
             format_changes(&preview.changes, direction.verbs(), max_rows, style);
-        shown += &format!("{title}\n{changes}");
+        let _ = write!(shown, "{title}\n{changes}");
         left_out += hidden;
     }
     if left_out > 0 && confirmation == Confirmation::Ask {
-        shown += &format!("  {left_out} more lines; --dry-run shows them\n");
+        let _ = writeln!(shown, "  {left_out} more lines; --dry-run shows them");
     }
     print(shown.trim_end()).or_exit(Exit::Internal)
 }
@@ -321,7 +322,7 @@ fn describe_paths(row: &CommitRow, directory: &Path) -> Result<String, CliError>
     });
     let mut shown = shown.collect::<Vec<_>>().join(", ");
     if changes.len() > SHOWN {
-        shown += &format!(" and {} more", changes.len() - SHOWN);
+        let _ = write!(shown, " and {} more", changes.len() - SHOWN);
     }
     Ok(shown)
 }
@@ -379,7 +380,8 @@ pub fn format_selected(
             .describe_commit(&row.body)
             .map_err(|error| failed(&row, &error))?;
         let (list, _) = format_changes(&changes, DONE, usize::MAX, style);
-        shown += &format!(
+        let _ = write!(
+            shown,
             "{} of call {} at {}: {changes}\n{list}",
             id(&row.tool),
             id(&row.call),

@@ -92,9 +92,7 @@ fn hosts(served: &ServedPlugin, settings: &Settings) -> Vec<String> {
         return Vec::new();
     }
     let hosts = settings.external_access.hosts.iter();
-    hosts
-        .map(|host| text::escape_line(&host.to_string(), 200))
-        .collect()
+    hosts.map(|host| text::escape_line(host, 200)).collect()
 }
 
 fn named(served: &ServedPlugin, prefix: &str) -> Vec<String> {
