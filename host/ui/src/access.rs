@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use base64::Engine as _;
@@ -20,6 +21,8 @@ use crate::state::AppState;
 /// Maximum number of links that were not opened yet, and of open sessions. The oldest ends when there are more.
 const MAX_LINKS: usize = 16;
 const MAX_SESSIONS: usize = 32;
+/// A link can be in a log, which others may read later.
+const LINK_LIFETIME: Duration = Duration::from_mins(10);
 
 const COOKIE_NAME: &str = "toolhost_session";
 
@@ -42,7 +45,8 @@ pub struct Access {
 
 #[derive(Default)]
 struct Tokens {
-    links: VecDeque<[u8; 32]>,
+    /// With the time of their creation.
+    links: VecDeque<([u8; 32], Instant)>,
     sessions: VecDeque<[u8; 32]>,
 }
 
@@ -87,11 +91,12 @@ impl Access {
         })
     }
 
-    /// Returns a new link, which can be opened once.
+    /// Returns a new link, which can be opened once within ten minutes.
     pub fn new_link(&self) -> Result<String, getrandom::Error> {
         let token = URL_SAFE_NO_PAD.encode(random_bytes()?);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        push_bounded(&mut tokens.links, hash(&token), MAX_LINKS);
+        let link = (hash(&token), Instant::now());
+        push_bounded(&mut tokens.links, link, MAX_LINKS);
         Ok(format!(
             "http://{}:{}/open?token={token}",
             self.name,
@@ -99,12 +104,15 @@ impl Access {
         ))
     }
 
-    /// Exchanges the token of a link for the cookie of a new session. `None`: the token is unknown or was used.
+    /// Exchanges the token of a link for the cookie of a new session. `None`: the token is unknown, too old or was used.
     pub fn exchange(&self, token: &str) -> Result<Option<String>, getrandom::Error> {
         let cookie = URL_SAFE_NO_PAD.encode(random_bytes()?);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let token = hash(token);
-        let Some(at) = tokens.links.iter().position(|link| *link == token) else {
+        tokens
+            .links
+            .retain(|(_, created)| created.elapsed() < LINK_LIFETIME);
+        let Some(at) = tokens.links.iter().position(|(link, _)| *link == token) else {
             return Ok(None);
         };
         tokens.links.remove(at);
@@ -178,7 +186,7 @@ fn single(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<
     }
 }
 
-fn push_bounded(list: &mut VecDeque<[u8; 32]>, item: [u8; 32], max: usize) {
+fn push_bounded<T>(list: &mut VecDeque<T>, item: T, max: usize) {
     list.push_back(item);
     while list.len() > max {
         list.pop_front();

@@ -1,6 +1,7 @@
 //! One question: what would happen, why the user is asked, and the possible answers.
 
 use maud::{Markup, html};
+use serde_json::Value;
 use toolhost_contract::policy::{ApprovalScope, PromptKind, QuestionBlock};
 use toolhost_contract::{ChangeKind, ChangeSet, FileChange, FileKind, McpToolName, Question, text};
 
@@ -113,6 +114,18 @@ fn targets(question: &Question) -> String {
     paths.join(", ")
 }
 
+/// Whether an input says no more than the command: other members ask for nothing.
+fn only_states(input: &Value, command: &str) -> bool {
+    let Some(members) = input.as_object() else {
+        return false;
+    };
+    members.values().all(|value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text == command,
+        _ => false,
+    })
+}
+
 pub struct QuestionView<'a> {
     pub state: &'a AppState,
     pub session: &'a Session,
@@ -206,7 +219,8 @@ impl QuestionView<'_> {
                 _ => None,
             })
             .collect();
-        let adds_input = question.changes.is_none() && question.kind != PromptKind::Exec;
+        let adds_input = question.changes.is_none()
+            && !command.is_some_and(|command| only_states(&self.entry.call.input, command));
         html! {
             @for part in &document.blocks {
                 @if let QuestionBlock::Text { label, text } = part {
@@ -221,7 +235,7 @@ impl QuestionView<'_> {
             @if !facts.is_empty() {
                 dl class="facts" {
                     @for (label, value, is_warning) in facts {
-                        div class=[is_warning.then_some("warning")] { dt { (label) } dd { (line(value, MAX_FACT)) } }
+                        div class=[is_warning.then_some("warning")] { dt { (label) } dd { (line(value, MAX_FACT)) (self.whole(value.chars().count() > MAX_FACT)) } }
                     }
                 }
             }
@@ -339,7 +353,7 @@ impl QuestionView<'_> {
                     @for (entry, value) in items {
                         li {
                             label {
-                                input type="checkbox" name="item" value=(value) checked;
+                                input type="checkbox" name="item" value=(value);
                                 (line(&entry.title(), 200))
                             }
                             " " (code(&targets(&entry.question), 600))
@@ -387,7 +401,7 @@ impl QuestionView<'_> {
                         summary class="button" { "Approve and remember" kbd { "a" } }
                         ul {
                             @for (at, offer) in lasting {
-                                li { button name="answer" value={ "offer:" (at) } class="arm" { (sentence(&offer.text, 600)) } }
+                                li { button name="answer" value={ "offer:" (at) } class="arm" { (sentence(&offer.text, MAX_FACT)) } }
                             }
                         }
                     }

@@ -294,7 +294,7 @@ async fn a_running_call_is_stopped_and_its_result_is_shown() {
     browser
         .get("/call?id=quick")
         .await
-        .assert_contains("<bdi>done</bdi>");
+        .assert_contains("<bdi dir=\"ltr\">done</bdi>");
 }
 
 #[tokio::test]
