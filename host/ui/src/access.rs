@@ -79,14 +79,11 @@ impl Secret {
 impl Access {
     pub fn new(address: SocketAddr) -> Result<Self, getrandom::Error> {
         let bytes = random_bytes()?;
-        let name: String = bytes[..6]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let number = u64::from_le_bytes(*bytes.first_chunk().expect("there are 32 bytes"));
         Ok(Self {
             secret: Secret::generate()?,
             address,
-            name: format!("toolhost-{name}.localhost"),
+            name: format!("toolhost-{number:016x}.localhost"),
             tokens: Mutex::default(),
         })
     }
@@ -125,23 +122,23 @@ impl Access {
 
     /// Checks host and origin. A request that changes something must come from a page of this server.
     pub fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), AccessError> {
-        let host = single(headers, HOST).and_then(|host| host);
+        let host = single(headers, HOST).ok().flatten();
         let host = host
             .filter(|host| self.is_own(host))
             .ok_or(AccessError::Host)?;
         let own = format!("http://{host}");
         match single(headers, ORIGIN) {
-            Some(Some(origin)) if origin.eq_ignore_ascii_case(&own) => {}
-            Some(None) if *method == Method::GET || *method == Method::HEAD => {}
+            Ok(Some(origin)) if origin.eq_ignore_ascii_case(&own) => {}
+            Ok(None) if *method == Method::GET || *method == Method::HEAD => {}
             _ => return Err(AccessError::Origin),
         }
         // Other ports of the same name count as the same site for cookies, but not for this header.
         match single(headers, "sec-fetch-site") {
-            Some(Some("cross-site" | "same-site")) if !is_navigation(headers) => {
+            Ok(Some("cross-site" | "same-site")) if !is_navigation(headers) => {
                 Err(AccessError::Origin)
             }
-            None => Err(AccessError::Origin),
-            Some(_) => Ok(()),
+            Err(_) => Err(AccessError::Origin),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -173,16 +170,23 @@ impl Access {
 }
 
 fn is_navigation(headers: &HeaderMap) -> bool {
-    single(headers, "sec-fetch-mode") == Some(Some("navigate"))
+    single(headers, "sec-fetch-mode") == Ok(Some("navigate"))
 }
 
-/// Returns the value of a header that must not occur more than once: `None` if it does or is no text.
-fn single(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<Option<&str>> {
+/// A header that occurs more than once or is no text.
+#[derive(Debug, PartialEq, Eq)]
+struct Ambiguous;
+
+/// Returns the value of a header, if it is there.
+fn single(
+    headers: &HeaderMap,
+    name: impl http::header::AsHeaderName,
+) -> Result<Option<&str>, Ambiguous> {
     let mut values = headers.get_all(name).into_iter();
     match (values.next(), values.next()) {
-        (None, _) => Some(None),
-        (Some(value), None) => value.to_str().ok().map(Some),
-        (Some(_), Some(_)) => None,
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Ambiguous),
+        (Some(_), Some(_)) => Err(Ambiguous),
     }
 }
 

@@ -101,17 +101,15 @@ fn consequence(question: &Question) -> &'static str {
 
 /// Returns what the call concerns, where titles of two calls can be equal.
 fn targets(question: &Question) -> String {
-    let paths: Vec<&str> = match &question.changes {
-        Some(set) => set.paths(),
-        None => {
-            let subject = &question.subject;
-            let paths = subject.paths.iter().map(|path| path.path.as_str());
-            paths
-                .chain(subject.urls.iter().map(String::as_str))
-                .collect()
-        }
-    };
-    paths.join(", ")
+    if let Some(set) = &question.changes {
+        return set.paths().join(", ");
+    }
+    let subject = &question.subject;
+    let paths = subject.paths.iter().map(|path| path.path.as_str());
+    let targets: Vec<&str> = paths
+        .chain(subject.urls.iter().map(String::as_str))
+        .collect();
+    targets.join(", ")
 }
 
 /// Whether an input says no more than the command: other members ask for nothing.
