@@ -120,6 +120,7 @@ mod tests {
             executable: false,
             diff: None,
             no_diff_reason: None,
+            binary: None,
         }
     }
 
