@@ -232,17 +232,14 @@ mod tests {
         let lines: Vec<&str> = BODY.lines().collect();
         let parts = parse(&lines);
         assert_eq!(parts[1], Part::Context(1, 1, "one"));
-        let word = |number, text, words| Line {
+        let word = |number, text| Line {
             number,
             text,
-            words,
+            words: std::iter::once(4..5).collect(),
         };
         assert_eq!(
             parts[2],
-            Part::Change(
-                vec![word(2, "let a = 1;", vec![4..5])],
-                vec![word(2, "let b = 1;", vec![4..5])],
-            )
+            Part::Change(vec![word(2, "let a = 1;")], vec![word(2, "let b = 1;")],)
         );
         assert_eq!(parts[3], Part::Context(3, 3, "three"));
         assert_eq!(parts[4], Part::Note("\\ No newline at end of file"));
