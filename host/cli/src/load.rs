@@ -193,9 +193,10 @@ impl StartingHost {
         let progress = |plugin: LoadProgress<'_>| {
             let LoadProgress { done, total, .. } = plugin;
             is_compiling.fetch_or(plugin.is_compiled, Ordering::Relaxed);
-            let verb = match is_compiling.load(Ordering::Relaxed) {
-                true => "compiling",
-                false => "loading",
+            let verb = if is_compiling.load(Ordering::Relaxed) {
+                "compiling"
+            } else {
+                "loading"
             };
             shown.set_title(&format!("{verb} plugins ({done}/{total})"));
             report(plugin);

@@ -55,9 +55,12 @@ const WORD_TIME: Duration = Duration::from_millis(200);
 /// Lines with less in common are different lines, not changed ones.
 const MIN_RATIO: f32 = 0.4;
 
-/// Returns the parts of a removed and of an added line that differ, in bytes. `None` if the lines have little in common
+/// The parts of a removed and of an added line that differ, in bytes.
+pub type ChangedWords = (Vec<Range<usize>>, Vec<Range<usize>>);
+
+/// Returns the parts of a removed and of an added line that differ. `None` if the lines have little in common
 /// or are too long.
-pub fn changed_words(old: &str, new: &str) -> Option<(Vec<Range<usize>>, Vec<Range<usize>>)> {
+pub fn changed_words(old: &str, new: &str) -> Option<ChangedWords> {
     if old.len() > MAX_WORD_LINE || new.len() > MAX_WORD_LINE {
         return None;
     }

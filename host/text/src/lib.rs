@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
 
-pub use diff::{UnifiedDiff, changed_words};
+pub use diff::{ChangedWords, UnifiedDiff, changed_words};
 
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property
 /// `Default_Ignorable_Code_Point` of Unicode 16 except the two variation selectors of emoji, line separators and

@@ -135,7 +135,7 @@ function replace(page, id) {
 
 let stream = null;
 function follow() {
-  if (document.body.dataset.kind !== "live") return;
+  if (document.body.dataset.kind !== "live" || (stream && stream.readyState !== EventSource.CLOSED)) return;
   stream = new EventSource("/events");
   stream.addEventListener("inbox", () => {
     showConnection("");
@@ -154,6 +154,22 @@ function follow() {
     setTimeout(reconnect, 2000);
   });
 }
+
+// A browser opens few connections to one host, so one hidden tab follows the events for notifications, and no other.
+document.addEventListener("visibilitychange", async () => {
+  if (!document.hidden) {
+    follow();
+    if (byId("list")) refresh();
+    return;
+  }
+  if (stream) stream.close();
+  if (!("Notification" in window) || Notification.permission !== "granted" || !navigator.locks) return;
+  await navigator.locks.request("toolhost-notify", async () => {
+    if (!document.hidden) return;
+    follow();
+    await new Promise((visible) => document.addEventListener("visibilitychange", visible, { once: true }));
+  });
+});
 
 async function refreshCount() {
   try {
@@ -221,6 +237,8 @@ function select(step) {
 function press(key) {
   const control = document.querySelector(`#detail [data-key="${key}"]`);
   if (!control || control.disabled || control.getAttribute("aria-disabled") === "true") return false;
+  // In a narrow window the list hides the question.
+  if (!control.checkVisibility()) return false;
   if (control.tagName === "DETAILS") {
     control.open = !control.open;
     const field = control.querySelector("textarea, input, ul button");

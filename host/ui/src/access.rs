@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use base64::Engine as _;
@@ -20,6 +21,8 @@ use crate::state::AppState;
 /// Maximum number of links that were not opened yet, and of open sessions. The oldest ends when there are more.
 const MAX_LINKS: usize = 16;
 const MAX_SESSIONS: usize = 32;
+/// A link can be in a log, which others may read later.
+const LINK_LIFETIME: Duration = Duration::from_mins(10);
 
 const COOKIE_NAME: &str = "toolhost_session";
 
@@ -42,7 +45,8 @@ pub struct Access {
 
 #[derive(Default)]
 struct Tokens {
-    links: VecDeque<[u8; 32]>,
+    /// With the time of their creation.
+    links: VecDeque<([u8; 32], Instant)>,
     sessions: VecDeque<[u8; 32]>,
 }
 
@@ -75,23 +79,21 @@ impl Secret {
 impl Access {
     pub fn new(address: SocketAddr) -> Result<Self, getrandom::Error> {
         let bytes = random_bytes()?;
-        let name: String = bytes[..6]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let number = u64::from_le_bytes(*bytes.first_chunk().expect("there are 32 bytes"));
         Ok(Self {
             secret: Secret::generate()?,
             address,
-            name: format!("toolhost-{name}.localhost"),
+            name: format!("toolhost-{number:016x}.localhost"),
             tokens: Mutex::default(),
         })
     }
 
-    /// Returns a new link, which can be opened once.
+    /// Returns a new link, which can be opened once within ten minutes.
     pub fn new_link(&self) -> Result<String, getrandom::Error> {
         let token = URL_SAFE_NO_PAD.encode(random_bytes()?);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        push_bounded(&mut tokens.links, hash(&token), MAX_LINKS);
+        let link = (hash(&token), Instant::now());
+        push_bounded(&mut tokens.links, link, MAX_LINKS);
         Ok(format!(
             "http://{}:{}/open?token={token}",
             self.name,
@@ -99,12 +101,15 @@ impl Access {
         ))
     }
 
-    /// Exchanges the token of a link for the cookie of a new session. `None`: the token is unknown or was used.
+    /// Exchanges the token of a link for the cookie of a new session. `None`: the token is unknown, too old or was used.
     pub fn exchange(&self, token: &str) -> Result<Option<String>, getrandom::Error> {
         let cookie = URL_SAFE_NO_PAD.encode(random_bytes()?);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let token = hash(token);
-        let Some(at) = tokens.links.iter().position(|link| *link == token) else {
+        tokens
+            .links
+            .retain(|(_, created)| created.elapsed() < LINK_LIFETIME);
+        let Some(at) = tokens.links.iter().position(|(link, _)| *link == token) else {
             return Ok(None);
         };
         tokens.links.remove(at);
@@ -117,23 +122,23 @@ impl Access {
 
     /// Checks host and origin. A request that changes something must come from a page of this server.
     pub fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), AccessError> {
-        let host = single(headers, HOST).and_then(|host| host);
+        let host = single(headers, HOST).ok().flatten();
         let host = host
             .filter(|host| self.is_own(host))
             .ok_or(AccessError::Host)?;
         let own = format!("http://{host}");
         match single(headers, ORIGIN) {
-            Some(Some(origin)) if origin.eq_ignore_ascii_case(&own) => {}
-            Some(None) if *method == Method::GET || *method == Method::HEAD => {}
+            Ok(Some(origin)) if origin.eq_ignore_ascii_case(&own) => {}
+            Ok(None) if *method == Method::GET || *method == Method::HEAD => {}
             _ => return Err(AccessError::Origin),
         }
         // Other ports of the same name count as the same site for cookies, but not for this header.
         match single(headers, "sec-fetch-site") {
-            Some(Some("cross-site" | "same-site")) if !is_navigation(headers) => {
+            Ok(Some("cross-site" | "same-site")) if !is_navigation(headers) => {
                 Err(AccessError::Origin)
             }
-            None => Err(AccessError::Origin),
-            Some(_) => Ok(()),
+            Err(_) => Err(AccessError::Origin),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -165,20 +170,27 @@ impl Access {
 }
 
 fn is_navigation(headers: &HeaderMap) -> bool {
-    single(headers, "sec-fetch-mode") == Some(Some("navigate"))
+    single(headers, "sec-fetch-mode") == Ok(Some("navigate"))
 }
 
-/// Returns the value of a header that must not occur more than once: `None` if it does or is no text.
-fn single(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<Option<&str>> {
+/// A header that occurs more than once or is no text.
+#[derive(Debug, PartialEq, Eq)]
+struct Ambiguous;
+
+/// Returns the value of a header, if it is there.
+fn single(
+    headers: &HeaderMap,
+    name: impl http::header::AsHeaderName,
+) -> Result<Option<&str>, Ambiguous> {
     let mut values = headers.get_all(name).into_iter();
     match (values.next(), values.next()) {
-        (None, _) => Some(None),
-        (Some(value), None) => value.to_str().ok().map(Some),
-        (Some(_), Some(_)) => None,
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Ambiguous),
+        (Some(_), Some(_)) => Err(Ambiguous),
     }
 }
 
-fn push_bounded(list: &mut VecDeque<[u8; 32]>, item: [u8; 32], max: usize) {
+fn push_bounded<T>(list: &mut VecDeque<T>, item: T, max: usize) {
     list.push_back(item);
     while list.len() > max {
         list.pop_front();

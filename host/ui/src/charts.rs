@@ -69,9 +69,9 @@ fn polylines(values: &[Option<f64>], top: f64) -> Vec<String> {
         match value {
             Some(value) => {
                 let y = HEIGHT - 1.0 - value / top.max(f64::MIN_POSITIVE) * (HEIGHT - 2.0);
-                let part = parts.last_mut();
-                part.into_iter()
-                    .for_each(|part| part.push(format!("{:.2},{y:.2}", count(at) / last * 100.0)));
+                if let Some(part) = parts.last_mut() {
+                    part.push(format!("{:.2},{y:.2}", count(at) / last * 100.0));
+                }
             }
             None => parts.push(Vec::new()),
         }

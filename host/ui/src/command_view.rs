@@ -63,11 +63,11 @@ mod tests {
         let command = "cd a && bash -c 'git fetch --upload-pack=x' | tee b >>log; rm -rf /x";
         let shown = show(command).unwrap().into_string();
         for part in [
-            "inside <bdi><code>bash -c</code></bdi>",
+            "inside <bdi dir=\"ltr\"><code>bash -c</code></bdi>",
             "reads the output of the command before it",
             "--upload-pack",
             "can run other programs",
-            "Appends to <bdi><code>log</code></bdi>",
+            "Appends to <bdi dir=\"ltr\"><code>log</code></bdi>",
             "This deletes directories recursively without prompting.",
         ] {
             assert!(shown.contains(part), "{part} is not in {shown}");

@@ -5,7 +5,7 @@ use std::ops::Range;
 use maud::{Markup, html};
 use toolhost_contract::text;
 
-/// Maximum length of a shown line, in characters.
+/// Maximum length of a shown line, in bytes.
 const MAX_LINE: usize = 2_000;
 /// Maximum number of line pairs of one diff whose changed words are marked.
 const MAX_PAIRS: usize = 400;
@@ -37,12 +37,14 @@ enum Part<'a> {
     Note(&'a str),
 }
 
-/// Shows the body of a unified diff. Takes the shown rows from `rows`; returns the number of rows that are not shown.
+/// Shows the body of a unified diff. Takes the shown rows from `rows`; returns the number of rows that are not shown or are cut.
 pub fn show(body: &str, layout: DiffLayout, rows: &mut usize, label: &str) -> (Markup, usize) {
     let total = body.lines().count();
     let shown: Vec<&str> = body.lines().take(*rows).collect();
     *rows -= shown.len();
-    let hidden = total - shown.len();
+    // A line that is cut is not shown either.
+    let cut = shown.iter().filter(|line| line.len() > MAX_LINE);
+    let hidden = total - shown.len() + cut.count();
     let parts = parse(&shown);
     let table = match layout {
         DiffLayout::Unified => unified(&parts),
@@ -198,7 +200,7 @@ fn side_by_side(parts: &[Part]) -> Markup {
 
 /// A line with its changed words marked. Escaped after it was split, so that an escape is never cut.
 fn content(line: &str, words: &[Range<usize>]) -> Markup {
-    let shown = text::head(line, MAX_LINE * 4);
+    let shown = text::head(line, MAX_LINE);
     let escape = |part: &str| text::escape_lines(part, MAX_LINE);
     let mut at = 0;
     let mut pieces = Vec::new();
@@ -209,7 +211,7 @@ fn content(line: &str, words: &[Range<usize>]) -> Markup {
     }
     pieces.push((false, &shown[at..]));
     html! {
-        bdi {
+        bdi dir="ltr" {
             @for (is_marked, piece) in &pieces {
                 @if *is_marked { mark { (escape(piece)) } } @else { (escape(piece)) }
             }
@@ -258,7 +260,7 @@ mod tests {
             markup.contains("aria-label=\"Diff of &lt;x&gt;\""),
             "{markup}"
         );
-        assert!(markup.contains("<bdi>\tb</bdi>"), "{markup}");
+        assert!(markup.contains("<bdi dir=\"ltr\">\tb</bdi>"), "{markup}");
         let (split, _) = show(body, DiffLayout::SideBySide, &mut 10, "x");
         assert!(split.into_string().contains("class=\"line empty\""));
     }

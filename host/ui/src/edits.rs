@@ -70,12 +70,14 @@ impl EditableFile<'_> {
 
 /// Returns an input as JSON for a text field. Invisible characters, which occur in strings only, are escaped.
 pub fn json_text(input: &Value) -> String {
+    use std::fmt::Write as _;
+
     let mut out = String::new();
     for c in format!("{input:#}").chars() {
         if text::is_hidden(c) && c != '\n' {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                out.push_str(&format!("\\u{unit:04x}"));
+                let _ = write!(out, "\\u{unit:04x}");
             }
         } else {
             out.push(c);

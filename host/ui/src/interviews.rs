@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::Redirect;
 use http::StatusCode;
 use maud::{Markup, html};
-use toolhost_contract::{UserAnswer, UserQuestion, UserQuestionKind};
+use toolhost_contract::{QuestionForm, UserAnswer, UserQuestion, UserQuestionKind};
 
 use crate::access::Session;
 use crate::error_page::ErrorPage;
@@ -15,6 +15,7 @@ use crate::guest_text::{block, line};
 use crate::inbox::PendingInterview;
 use crate::relative_time;
 use crate::state::AppState;
+use crate::ticket::ARMING_MS;
 
 /// Maximum length of shown texts, in characters. The contract bounds them to 16 KiB.
 const MAX_TEXT: usize = 16 << 10;
@@ -35,14 +36,18 @@ pub fn show(state: &AppState, session: &Session, interview: &PendingInterview) -
     let fields = html! {
         @for (at, question) in asks.questions.iter().enumerate() { (field(at, question)) }
         div class="actions" {
-            button name="answer" value="reply" class="primary" { "Send answers" }
+            button name="answer" value="reply" class="primary arm" { "Send answers" }
             button name="answer" value="dismiss" { "Dismiss" }
         }
     };
     html! {
         article class="question" data-number={ "i" (interview.number) } aria-labelledby="question-title" {
             header {
-                p class="eyebrow" { span class="risk asks" { "Question" } span { "A tool waits for your answer" } }
+                @if asks_for_more(&interview.form) {
+                    p class="eyebrow" { span class="risk high" { "High risk" } span { "An answer can allow further calls without a question" } }
+                } @else {
+                    p class="eyebrow" { span class="risk asks" { "Question" } span { "A tool waits for your answer" } }
+                }
                 h2 id="question-title" tabindex="-1" { (line(&title(interview), 300)) }
                 p class="meta" {
                     "tool " (line(&asks.tool, 100))
@@ -53,6 +58,17 @@ pub fn show(state: &AppState, session: &Session, interview: &PendingInterview) -
             (form(state, session, &format!("/interviews/{}", interview.number), "interview", fields))
         }
     }
+}
+
+/// Whether the host asks for permissions or a mode in the name of a tool. A tool that copies these headers only makes its
+/// question look riskier.
+fn asks_for_more(form: &QuestionForm) -> bool {
+    let mut questions = form.questions.iter();
+    questions.any(|question| matches!(&*question.header, "permissions" | "mode"))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 fn field(at: usize, question: &UserQuestion) -> Markup {
@@ -68,7 +84,11 @@ fn field(at: usize, question: &UserQuestion) -> Markup {
         .map(|text| toolhost_contract::text::escape_line(text, 300));
     html! {
         fieldset {
-            legend { @if !question.header.is_empty() { (line(&question.header, 200)) ": " } (line(&question.question, MAX_TEXT)) }
+            legend { @if !question.header.is_empty() { (line(&question.header, 200)) ": " } (line(first_line(&question.question), 300)) }
+            // The host escapes text of the tool in one line, so only the host starts a new one.
+            @if first_line(&question.question).len() < question.question.len() || question.question.len() > 300 {
+                (block(&question.question, MAX_TEXT))
+            }
             @match question.kind {
                 UserQuestionKind::YesNo => {
                     label { input type="radio" name=(name) value="yes" required; "Yes" }
@@ -105,6 +125,14 @@ pub async fn reply(
             .link("/", "Go to the inbox")
     };
     let interview = state.inbox().interview(number).ok_or_else(closed)?;
+    let age = state.now().0.saturating_sub(interview.asked_at.0);
+    if form.get("answer") != Some("dismiss") && age < ARMING_MS {
+        return Err(ErrorPage::new(StatusCode::TOO_EARLY, "That was too fast")
+            .because(
+                "A question can be answered half a second after it was asked. Nothing was sent.",
+            )
+            .link(format!("/?interview={number}"), "Show the questions again"));
+    }
     let replies = match form.get("answer") {
         Some("dismiss") => None,
         _ => Some(parse(&interview.form.questions, &form).map_err(|at| {

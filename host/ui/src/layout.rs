@@ -55,7 +55,7 @@ pub fn page(state: &AppState, current: NavPage, title: &str, content: Markup) ->
     let body = html! {
         a class="skip" href="#main" { "Skip to the content" }
         header class="top" {
-            a class="brand" href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; "Toolhost" }
+            a class="brand" href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; span { "Toolhost" } }
             nav aria-label="Pages" {
                 @for page in NavPage::ALL {
                     a href=(page.target()) aria-current=[(page == current).then_some("page")] {
@@ -101,7 +101,7 @@ const KEYS: [(&str, &str); 7] = [
 /// A page without navigation, for browsers that are not connected to the host.
 pub fn bare_page(title: &str, content: Markup) -> Markup {
     let body = html! {
-        header class="top" { a class="brand" href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; "Toolhost" } }
+        header class="top" { a class="brand" href="/" { img src=(assets::address("icon.svg")) alt="" width="20" height="20"; span { "Toolhost" } } }
         main id="main" class="narrow" { (content) }
     };
     document(&format!("{title} · Toolhost"), "bare", body)

@@ -1,6 +1,7 @@
 //! One question: what would happen, why the user is asked, and the possible answers.
 
 use maud::{Markup, html};
+use serde_json::Value;
 use toolhost_contract::policy::{ApprovalScope, PromptKind, QuestionBlock};
 use toolhost_contract::{ChangeKind, ChangeSet, FileChange, FileKind, McpToolName, Question, text};
 
@@ -100,17 +101,27 @@ fn consequence(question: &Question) -> &'static str {
 
 /// Returns what the call concerns, where titles of two calls can be equal.
 fn targets(question: &Question) -> String {
-    let paths: Vec<&str> = match &question.changes {
-        Some(set) => set.paths(),
-        None => {
-            let subject = &question.subject;
-            let paths = subject.paths.iter().map(|path| path.path.as_str());
-            paths
-                .chain(subject.urls.iter().map(String::as_str))
-                .collect()
-        }
+    if let Some(set) = &question.changes {
+        return set.paths().join(", ");
+    }
+    let subject = &question.subject;
+    let paths = subject.paths.iter().map(|path| path.path.as_str());
+    let targets: Vec<&str> = paths
+        .chain(subject.urls.iter().map(String::as_str))
+        .collect();
+    targets.join(", ")
+}
+
+/// Whether an input says no more than the command: other members ask for nothing.
+fn only_states(input: &Value, command: &str) -> bool {
+    let Some(members) = input.as_object() else {
+        return false;
     };
-    paths.join(", ")
+    members.values().all(|value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text == command,
+        _ => false,
+    })
 }
 
 pub struct QuestionView<'a> {
@@ -206,7 +217,8 @@ impl QuestionView<'_> {
                 _ => None,
             })
             .collect();
-        let adds_input = question.changes.is_none() && question.kind != PromptKind::Exec;
+        let adds_input = question.changes.is_none()
+            && !command.is_some_and(|command| only_states(&self.entry.call.input, command));
         html! {
             @for part in &document.blocks {
                 @if let QuestionBlock::Text { label, text } = part {
@@ -221,7 +233,7 @@ impl QuestionView<'_> {
             @if !facts.is_empty() {
                 dl class="facts" {
                     @for (label, value, is_warning) in facts {
-                        div class=[is_warning.then_some("warning")] { dt { (label) } dd { (line(value, MAX_FACT)) } }
+                        div class=[is_warning.then_some("warning")] { dt { (label) } dd { (line(value, MAX_FACT)) (self.whole(value.chars().count() > MAX_FACT)) } }
                     }
                 }
             }
@@ -339,7 +351,7 @@ impl QuestionView<'_> {
                     @for (entry, value) in items {
                         li {
                             label {
-                                input type="checkbox" name="item" value=(value) checked;
+                                input type="checkbox" name="item" value=(value);
                                 (line(&entry.title(), 200))
                             }
                             " " (code(&targets(&entry.question), 600))
@@ -387,7 +399,7 @@ impl QuestionView<'_> {
                         summary class="button" { "Approve and remember" kbd { "a" } }
                         ul {
                             @for (at, offer) in lasting {
-                                li { button name="answer" value={ "offer:" (at) } class="arm" { (sentence(&offer.text, 600)) } }
+                                li { button name="answer" value={ "offer:" (at) } class="arm" { (sentence(&offer.text, MAX_FACT)) } }
                             }
                         }
                     }

@@ -96,9 +96,10 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     request.context.only_paths = caller.only_paths;
     host.kernel.open_session(&session, "host call");
 
-    let mode = match args.json {
-        true => ProgressMode::Hidden,
-        false => ProgressMode::of_terminal(),
+    let mode = if args.json {
+        ProgressMode::Hidden
+    } else {
+        ProgressMode::of_terminal()
     };
     let events = call_events(&host, verbose, &request.tool, mode).await;
     let kept = kept_after_cancel(registry.get(&request.tool));

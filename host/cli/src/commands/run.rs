@@ -125,7 +125,7 @@ pub fn start(
         );
         let link = runtime.block_on(opened)?;
         note(&format!(
-            "page: {link} (opens once; `host ui` prints another link)"
+            "page: {link} (opens once, within 10 minutes; `host ui` prints another link)"
         ));
     }
     let exit = if interactive {

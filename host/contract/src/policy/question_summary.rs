@@ -83,14 +83,16 @@ fn describe_changes(set: &ChangeSet, base: Option<&str>) -> String {
         return "change nothing".to_owned();
     };
     let is_same = |change: &FileChange| verb(&change.kind) == verb(&first.kind);
-    let verb = match set.changes.iter().all(is_same) {
-        true => verb(&first.kind),
-        false => "change",
+    let verb = if set.changes.iter().all(is_same) {
+        verb(&first.kind)
+    } else {
+        "change"
     };
     let is_file = |change: &FileChange| change.file_kind == FileKind::File;
-    let noun = match set.changes.iter().all(is_file) {
-        true => "files",
-        false => "files and directories",
+    let noun = if set.changes.iter().all(is_file) {
+        "files"
+    } else {
+        "files and directories"
     };
     format!("{verb} {} {noun}", set.changes.len())
 }
@@ -118,6 +120,7 @@ mod tests {
             executable: false,
             diff: None,
             no_diff_reason: None,
+            binary: None,
         }
     }
 

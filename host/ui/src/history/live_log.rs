@@ -43,11 +43,10 @@ impl LiveLog {
             return;
         };
         match &event.kind {
-            EventKind::CallCompleted { result, .. } => {
-                if let Some(result) = result {
-                    self.lock().add_result(call.0.clone(), shown_result(result));
-                }
-            }
+            EventKind::CallCompleted {
+                result: Some(result),
+                ..
+            } => self.lock().add_result(call.0.clone(), shown_result(result)),
             EventKind::Call(event_of_call) => {
                 let Some((source, message)) = shown(event_of_call) else {
                     return;

@@ -50,9 +50,9 @@ pub async fn open(State(state): State<Arc<AppState>>, body: Bytes) -> Result<Res
     let cookie = cookie.ok_or_else(|| {
         ErrorPage::new(
             StatusCode::FORBIDDEN,
-            "This link was already used, or is from an earlier start",
+            "This link was already used, or is too old",
         )
-        .because("Each link can be opened once. `host ui` prints a new one.")
+        .because("Each link can be opened once within ten minutes. `host ui` prints a new one.")
         .link("/", "Go to the inbox")
     })?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/")).into_response())

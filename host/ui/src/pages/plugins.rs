@@ -129,8 +129,8 @@ impl PluginsPage<'_> {
                 }
                 @if !plugin.description.is_empty() { p { (line(&plugin.description, MAX_FACT)) } }
                 @if let Some(problem) = &plugin.problem { p class="warning-text" { (line(problem, MAX_FACT)) } }
-                @if plugin.kind != PluginKind::Broken { (self.access(plugin)) }
-                (self.origin(plugin))
+                @if plugin.kind != PluginKind::Broken { (Self::access(plugin)) }
+                (Self::origin(plugin))
                 (self.tools(plugin))
                 (self.log(plugin))
                 (self.switch(plugin, enabled))
@@ -138,7 +138,7 @@ impl PluginsPage<'_> {
         }
     }
 
-    fn access(&self, plugin: &PluginView) -> Markup {
+    fn access(plugin: &PluginView) -> Markup {
         html! {
             div class="columns" {
                 div {
@@ -159,7 +159,7 @@ impl PluginsPage<'_> {
         }
     }
 
-    fn origin(&self, plugin: &PluginView) -> Markup {
+    fn origin(plugin: &PluginView) -> Markup {
         html! {
             details {
                 summary { "Origin and limits" }

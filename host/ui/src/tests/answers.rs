@@ -19,7 +19,7 @@ async fn an_approval_applies_the_change_and_names_the_approver() {
     let call = world.ask("c-1", "write", write("a.txt")).await;
     let browser = world.browser().await;
     let page = browser.get("/").await;
-    page.assert_contains("<bdi>files wants to change a.txt</bdi>");
+    page.assert_contains("<bdi dir=\"ltr\">files wants to change a.txt</bdi>");
     page.assert_contains("Low risk");
     page.assert_contains("<mark>third</mark>");
     let done = browser.answer(&page, "offer:0", &[]).await;
@@ -370,9 +370,11 @@ async fn questions_of_a_running_tool_are_answered_once() {
     let page = browser.get("/").await;
     page.assert_contains("agent asks: Which &lt;b&gt;?");
     let csrf = ("csrf", page.hidden("csrf"));
-    let incomplete = browser
-        .post("/interviews/1", &[csrf, ("q0", "1"), ("q2", "yes")])
-        .await;
+    let missing = [csrf, ("q0", "1"), ("q2", "yes")];
+    let early = browser.post("/interviews/1", &missing).await;
+    assert_eq!(early.status, StatusCode::TOO_EARLY);
+    world.wait(500);
+    let incomplete = browser.post("/interviews/1", &missing).await;
     incomplete.assert_contains("Answer question 2 too");
     let fields = [csrf, ("q0", "1"), ("q1-text", "because"), ("q2", "no")];
     let done = browser.post("/interviews/1", &fields).await;

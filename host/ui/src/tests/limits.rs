@@ -167,6 +167,5 @@ fn history_only() -> crate::UiOptions {
         view: None,
         permission: crate::Permission::ReadOnly,
         user: "ann".to_owned(),
-        view: None,
     }
 }

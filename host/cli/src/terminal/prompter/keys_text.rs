@@ -30,9 +30,10 @@ pub fn format_keys(choices: &[Choice], look: TerminalLayout) -> String {
     let mut out = String::new();
     for (key, label) in labels {
         let key = look.style.paint(Paint::Bold, &key.to_string());
-        let _ = match is_short && label != "once" && label != "no" {
-            true => write!(out, "  {key}"),
-            false => write!(out, "  {key} {label}"),
+        let _ = if is_short && label != "once" && label != "no" {
+            write!(out, "  {key}")
+        } else {
+            write!(out, "  {key} {label}")
         };
     }
     format!("{out} {KEY_PROMPT}")

@@ -239,9 +239,10 @@ impl TerminalIo for Tty {
     }
 
     fn leave_second_screen(&mut self) -> Option<()> {
-        match std::mem::take(&mut self.on_second_screen) {
-            true => self.write(LEAVE_SECOND_SCREEN),
-            false => Some(()),
+        if std::mem::take(&mut self.on_second_screen) {
+            self.write(LEAVE_SECOND_SCREEN)
+        } else {
+            Some(())
         }
     }
 
