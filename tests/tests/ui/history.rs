@@ -195,7 +195,7 @@ fn the_pictures_of_the_documentation_show_past_calls() {
     let shots = json!([
         {"name": "page-timeline", "path": "/timeline", "width": 1280, "height": 800},
         {"name": "page-call", "path": denied, "width": 1280, "height": 800},
-        {"name": "page-policy", "path": explain, "width": 1280, "height": 860, "dark": true},
+        {"name": "page-policy", "path": explain, "width": 1280, "height": 760, "dark": true},
         {"name": "page-plugins", "path": "/plugins", "width": 820, "height": 800},
         {"name": "page-timeline-phone", "path": "/timeline", "width": 390, "height": 800},
     ]);

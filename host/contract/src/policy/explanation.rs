@@ -16,6 +16,7 @@ pub struct Explanation {
     decision: Decision,
     reason: String,
     remedy: Option<String>,
+    rule: Option<String>,
     rule_forms: Vec<String>,
     value: Value,
 }
@@ -38,6 +39,11 @@ impl Explanation {
     /// How the call could be allowed, if it is not.
     pub fn remedy(&self) -> Option<&str> {
         self.remedy.as_deref()
+    }
+
+    /// The id of the rule that denies the call or asks about it.
+    pub fn rule(&self) -> Option<&str> {
+        self.rule.as_deref()
     }
 
     /// The narrowest forms of a rule that covers what was not allowed, or the whole call if it is allowed.
@@ -63,6 +69,11 @@ impl Explanation {
             let request = &layer.analysis.request;
             format!("{}/{}", request.plugin, request.name)
         });
+        let rule = match verdict {
+            Verdict::Allow(_) => None,
+            Verdict::Ask(question) => question.rule.clone(),
+            Verdict::Deny(denial) => denial.rule.clone(),
+        };
         let rule_forms = layers.first().map_or_else(Vec::new, |layer| {
             let traces = layer.traces.iter().zip(&layer.analysis.accesses);
             let is_allowed = decision == Decision::Allow;
@@ -86,6 +97,7 @@ impl Explanation {
             decision,
             reason,
             remedy,
+            rule,
             rule_forms,
             value,
         }

@@ -226,6 +226,14 @@ pub fn rule_text(state: &AppState, explanation: &Explanation) -> Markup {
         .iter()
         .map(|form| Value::from(form.as_str()).to_string())
         .collect();
+    if let Some(rule) = explanation.rule() {
+        return html! {
+            p class="note" {
+                "Rule " (code(rule, 100)) " decides. "
+                @if let Some(remedy) = explanation.remedy() { (line(remedy, MAX_FACT)) "." }
+            }
+        };
+    }
     let is_allowed = explanation.decision() == Decision::Allow;
     let list = if is_allowed { "deny" } else { "allow" };
     let rule = format!("[policy]\n{list} = [{}]", forms.join(", "));

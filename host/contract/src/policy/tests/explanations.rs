@@ -127,6 +127,7 @@ fn an_explanation_shows_every_layer() {
         remedy: remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal
     "#]].assert_eq(&explanation.to_string());
     assert_eq!(explanation.rule_forms(), ["write_file(src/a.rs)"]);
+    assert_eq!(explanation.rule(), Some("user:1"));
     expect![[r#"
         {
           "tool": "files/write_file",
