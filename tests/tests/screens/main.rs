@@ -88,7 +88,8 @@ fn check(rows: u16, columns: u16) -> String {
     let changed = fs::read_to_string(scene.project.path().join("notes.md")).unwrap();
     assert!(changed.contains("call Grace"), "{changed}");
 
-    let content: String = (1..=60).map(|line| format!("line {line}\n")).collect();
+    let lines: Vec<String> = (1..=60).map(|line| format!("line {line}\n")).collect();
+    let content = lines.concat();
     let mut terminal = scene.ask(&["write_file", "path=long.txt", &format!("content={content}")]);
     scene.add("a long file", &terminal);
     terminal.type_keys("v");
