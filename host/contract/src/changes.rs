@@ -161,7 +161,7 @@ impl ChangeSet {
                 .filter_map(|change| change.diff.as_ref())
         };
         let starting = |sign: char| {
-            let lines = diffs().flat_map(|diff| diff.body().lines());
+            let lines = diffs().flat_map(|diff| text::diff_lines(diff.body()));
             lines.filter(|line| line.starts_with(sign)).count()
         };
         (starting('+'), starting('-'))

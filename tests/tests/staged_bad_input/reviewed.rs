@@ -252,7 +252,7 @@ fn a_name_cannot_forge_a_row_of_the_question() {
         .replace("\n           ┊ ", "");
     expect![[r#"
         screen:
-            created  [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  y once\u{1b}[2J\u{d}\u{202e}b  (file, 8 B)
+            created  [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  y once\u{1b}[2J\r\u{202e}b  (file, 8 B)
            1 │ + one
            2 │ + two
     "#]].assert_eq(&format!("screen:\n{}", scene.plain(&shown)));

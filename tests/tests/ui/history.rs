@@ -94,7 +94,8 @@ fn pages_about_past_calls_are_accessible_and_show_hostile_text_as_text() {
 
 /// Encodes a value of an address.
 fn encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    let parts: Vec<String> = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    parts.concat()
 }
 
 /// The times are printed for docs/performance.md and not checked.

@@ -79,7 +79,7 @@ fn count(rows: &[CallRow]) -> BTreeMap<ToolVersion, Usage> {
     {
         if call.ran {
             let texts = [&call.tool, &call.plugin, &call.version];
-            let [tool, plugin, version] = texts.map(|text| text.to_string());
+            let [tool, plugin, version] = texts.map(ToString::to_string);
             calls.entry((tool, plugin, version)).or_default().push(call);
         }
     }

@@ -52,7 +52,7 @@ impl PageView {
         own.map(|entry| entry.name.clone()).collect()
     }
 
-    fn plugin(&self, served: &ServedPlugin, settings: &CliSettings) -> PluginView {
+    fn plugin(served: &ServedPlugin, settings: &CliSettings) -> PluginView {
         let manifest = &served.manifest;
         let needs = manifest.needs.iter().map(|need| Need {
             what: describe_need(need),
@@ -83,7 +83,8 @@ impl PageView {
     fn server(&self, server: &ConfiguredServer, settings: &CliSettings) -> PluginView {
         let (state, reason) = server.state();
         let config = server.settings.config.as_ref();
-        let description = config.map_or_else(Clone::clone, |config| config.description());
+        let description =
+            config.map_or_else(Clone::clone, toolhost_mcp_client::ServerConfig::description);
         let mut lines = description.lines().map(str::trim);
         let source = lines.next().unwrap_or_default().to_owned();
         let problem = match (state, reason) {
@@ -119,7 +120,7 @@ impl HostView for PageView {
         let plugins = loaded
             .plugins
             .iter()
-            .map(|served| self.plugin(served, settings));
+            .map(|served| Self::plugin(served, settings));
         let mut views: Vec<PluginView> = plugins.collect();
         views.extend(host.view_servers(|server| self.server(server, settings)));
         views.extend(loaded.broken.iter().map(|broken| broken_plugin(broken)));

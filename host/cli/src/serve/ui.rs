@@ -20,8 +20,8 @@ use crate::load::RunningHost;
 pub struct UiArgs {
     /// Serve a web page for approvals and history, and print its link. The address is 127.0.0.1 with a free port unless
     /// another loopback address is given
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, value_parser = parse_address)]
-    pub ui: Option<Option<SocketAddr>>,
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0", value_parser = parse_address)]
+    pub ui: Option<SocketAddr>,
 
     /// The page shows everything and changes nothing
     #[arg(long, requires = "ui")]
@@ -39,8 +39,7 @@ impl UiArgs {
 
     /// The address to serve, if a page is wanted from the start.
     pub fn address(&self) -> Option<SocketAddr> {
-        let address = self.ui?;
-        Some(address.unwrap_or(UiServer::DEFAULT_ADDRESS))
+        self.ui
     }
 
     /// Whether users can answer questions on the page.

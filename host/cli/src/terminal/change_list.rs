@@ -49,7 +49,8 @@ pub fn format_changes(
     let (mut out, mut rows, mut hidden) = (String::new(), max_rows, 0);
     for change in set.changes.iter().take(MAX_CHANGES) {
         let _ = writeln!(out, "  {}", format_line(change, verbs));
-        for line in change.diff.iter().flat_map(|diff| diff.body().lines()) {
+        let diffs = change.diff.iter();
+        for line in diffs.flat_map(|diff| text::diff_lines(diff.body())) {
             if rows == 0 {
                 hidden += 1;
                 continue;
@@ -109,6 +110,7 @@ mod tests {
                 new: String::new(),
             }),
             no_diff_reason: diff.is_none().then_some("binary"),
+            binary: None,
         }
     }
 
@@ -119,7 +121,7 @@ mod tests {
                 change(
                     "a\u{1b}[2J",
                     ChangeKind::Modified,
-                    Some("@@ -1 +1 @@\n-a\n+\u{202e}\tb\n"),
+                    Some("@@ -1 +1 @@\n-a\r\n+\u{202e}\tb\n"),
                 ),
                 change("b", ChangeKind::Created, None),
                 change(
@@ -135,7 +137,7 @@ mod tests {
         assert_eq!(shown.1, 1);
         assert_eq!(
             shown.0,
-            "  modified a\\u{1b}[2J\n  │ @@ -1 +1 @@\n  │ -a\n  created  b  (binary)\n  moved    c  (from d\\n)\n"
+            "  modified a\\u{1b}[2J\n  │ @@ -1 +1 @@\n  │ -a\\r\n  created  b  (binary)\n  moved    c  (from d\\n)\n"
         );
         let whole = format_changes(&set, DONE, 100, Style::PLAIN);
         assert!(whole.0.contains("│ +\\u{202e}\tb"), "{}", whole.0);

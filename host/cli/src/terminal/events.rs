@@ -177,7 +177,7 @@ mod tests {
                     stream: "stdout".to_owned(),
                     bytes: b"part\rof".to_vec(),
                 },
-                Some("part\\u{d}of"),
+                Some("part\\rof"),
             ),
             (
                 CallEvent::Dropped { count: 3 },

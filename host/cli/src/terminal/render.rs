@@ -182,7 +182,7 @@ fn file_diff(diff: &FileDiff, style: Style) -> String {
 
 fn diff_lines(diff: &str, style: Style) -> String {
     let mut shown = String::with_capacity(diff.len());
-    for line in diff.lines() {
+    for line in text::diff_lines(diff) {
         let line = text::escape_line(line, usize::MAX).replace("\\t", "\t");
         let paint = match line.as_bytes().first() {
             Some(b'+') => Some(Paint::Green),

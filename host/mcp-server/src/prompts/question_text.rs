@@ -84,7 +84,7 @@ fn write_field(out: &mut String, label: &str, value: &str) {
 }
 
 fn write_quoted(out: &mut String, value: &str, lines: usize) {
-    let mut all = value.lines();
+    let mut all = text::diff_lines(value);
     for line in all.by_ref().take(lines) {
         let _ = writeln!(out, "  │ {}", text::escape_line(line, MAX_LINE));
     }
@@ -102,6 +102,6 @@ fn write_changes(out: &mut String, set: &ChangeSet) {
         let Some(diff) = &change.diff else { continue };
         let body = diff.body();
         write_quoted(out, body, lines);
-        lines = lines.saturating_sub(body.lines().count());
+        lines = lines.saturating_sub(text::diff_lines(body).count());
     }
 }

@@ -1,7 +1,5 @@
 //! Pages of calls: filters, continuation, bounds, and errors of a locked or changed file.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use super::{BUSY, Home, call, event, step};
@@ -76,7 +74,7 @@ async fn each_filter_narrows() {
         4 => row.record = json!({"agentId": "sub", "inputPreview": {"path": "a\"b/Ünï.RS"}}),
         _ => {
             row.record =
-                json!({"agentId": "main", "error": {"code": "no", "message": "100% wrong_"}})
+                json!({"agentId": "main", "error": {"code": "no", "message": "100% wrong_"}});
         }
     })
     .await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use toolhost_contract::UserAnswer;
 
 use super::world::{TestTerminal, World};
 use crate::state::Permission;
@@ -379,11 +380,10 @@ async fn questions_of_a_running_tool_are_answered_once() {
     let fields = [csrf, ("q0", "1"), ("q1-text", "because"), ("q2", "no")];
     let done = browser.post("/interviews/1", &fields).await;
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.body);
-    use toolhost_contract::UserAnswer::{Text, YesNo};
     let replies = vec![
-        Text("b".to_owned()),
-        Text("because".to_owned()),
-        YesNo(false),
+        UserAnswer::Text("b".to_owned()),
+        UserAnswer::Text("because".to_owned()),
+        UserAnswer::YesNo(false),
     ];
     assert_eq!(guard.answer.try_recv(), Ok(Some(replies)));
     let late = browser.post("/interviews/1", &fields).await;

@@ -29,7 +29,8 @@ async fn hostile_text_is_escaped_and_isolated() {
 #[tokio::test]
 async fn a_long_diff_is_truncated_with_a_link_to_the_whole() {
     let world = World::new();
-    let lines: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let lines: Vec<String> = (0..20_000).map(|n| format!("line {n}\n")).collect();
+    let lines = lines.concat();
     let _call = world
         .ask(
             "c-1",

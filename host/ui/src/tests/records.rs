@@ -212,7 +212,14 @@ pub fn plain_call(number: u32) -> CallRow {
         session: format!("s{}", number % 7),
         batch: Some(format!("t{}", number / 5)),
         parent: None,
-        tool: Some(if number % 3 == 0 { "grep" } else { "read_file" }.to_owned()),
+        tool: Some(
+            if number.is_multiple_of(3) {
+                "grep"
+            } else {
+                "read_file"
+            }
+            .to_owned(),
+        ),
         plugin: Some("files".to_owned()),
         state: "completed".to_owned(),
         finished: true,

@@ -114,7 +114,7 @@ impl World {
                 timeout: None,
             };
             let backend = Tools {
-                tools,
+                descriptors: tools,
                 stages,
                 committed: Arc::clone(&committed),
             };
@@ -281,14 +281,14 @@ fn tool(name: &str) -> Descriptor {
 
 /// Tools whose calls propose the changes of their input: `write` takes `path`, `old` and `content`.
 struct Tools {
-    tools: Vec<Descriptor>,
+    descriptors: Vec<Descriptor>,
     stages: bool,
     committed: Arc<Mutex<Vec<String>>>,
 }
 
 impl Backend for Tools {
     fn tools(&self) -> &[Descriptor] {
-        &self.tools
+        &self.descriptors
     }
 
     fn invoke(

@@ -160,11 +160,10 @@ pub fn parse_selection<'a>(typed: &'a str, choices: &[Choice]) -> Option<Selecti
     let selection = match choice {
         Choice::DenyWithMessage => return Some(Selection::DenyWithMessage(rest)),
         Choice::EditContent { .. } => return Some(Selection::EditContent(rest)),
-        Choice::EditInput => return Some(Selection::EditInput(rest)),
         Choice::Edit if rest.is_empty() && edits_content => {
             return Some(Selection::EditContent(""));
         }
-        Choice::Edit => return Some(Selection::EditInput(rest)),
+        Choice::Edit | Choice::EditInput => return Some(Selection::EditInput(rest)),
         Choice::Once => Selection::Once,
         Choice::Always => Selection::Always,
         Choice::Group { .. } => Selection::Group,

@@ -47,8 +47,7 @@ pub fn diff_rows(diff: &str, numbers: LineNumbers, look: TerminalLayout) -> Vec<
 fn parse(diff: &str, numbers: LineNumbers) -> Vec<DiffLine> {
     let mut lines: Vec<DiffLine> = Vec::new();
     let (mut old, mut new) = (0, 0);
-    for line in diff.split_inclusive('\n') {
-        let line = line.strip_suffix('\n').unwrap_or(line);
+    for line in text::diff_lines(diff) {
         let sign = line.chars().next().unwrap_or(' ');
         let mut number = None;
         let mut shown = line.get(1..).unwrap_or_default();

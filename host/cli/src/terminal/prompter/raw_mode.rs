@@ -100,7 +100,7 @@ impl RawMode {
     }
 
     /// Whether the process was asked to end. It ends when the mode is left.
-    pub fn is_terminated(&self) -> bool {
+    pub fn is_terminated() -> bool {
         let termination = TERMINATION.get();
         termination.is_some_and(|termination| termination.is_received.load(Ordering::Relaxed))
     }
@@ -127,7 +127,7 @@ impl Drop for RawMode {
         if let Some(termination) = TERMINATION.get() {
             termination.applies_at_once.store(true, Ordering::Relaxed);
         }
-        if self.is_terminated() {
+        if Self::is_terminated() {
             let _ = signal_hook::low_level::emulate_default_handler(SIGTERM);
         }
         if let Some(signal) = self.signal {

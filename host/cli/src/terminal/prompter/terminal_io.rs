@@ -251,7 +251,7 @@ impl TerminalIo for Tty {
             let mut raw = self.raw_mode()?;
             loop {
                 let ready = is_readable(QUIET_TIME)?;
-                if raw.is_terminated() {
+                if RawMode::is_terminated() {
                     // Leaving the mode ends the process.
                     self.leave_second_screen();
                     return None;

@@ -223,7 +223,7 @@ mod tests {
             screen:
                 │ ls                               
                 ┊    [y] once: Allow `ls`
-                │ \u{1b}[2J\u{d}  [n] no
+                │ \u{1b}[2J\r  [n] no
                 │ ⇥   日本語日本語日本語日本語日本
                 ┊ 語
         "#]]
