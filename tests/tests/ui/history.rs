@@ -192,7 +192,10 @@ fn the_pictures_of_the_documentation_show_past_calls() {
     }
     let denied = call_path(&env, "delete_file");
     let input = json!({"path": "README.md", "old_string": "station", "new_string": "server"});
-    let explain = format!("/policy?tool=edit_file&input={}", encoded(&input.to_string()));
+    let explain = format!(
+        "/policy?tool=edit_file&input={}",
+        encoded(&input.to_string())
+    );
     let shots = json!([
         {"name": "page-timeline", "path": "/timeline", "width": 1280, "height": 800},
         {"name": "page-call", "path": denied, "width": 1280, "height": 720},
