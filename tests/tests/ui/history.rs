@@ -191,10 +191,14 @@ fn the_pictures_of_the_documentation_show_past_calls() {
         host.receive(call);
     }
     let denied = call_path(&env, "delete_file");
-    let explain = "/policy?tool=delete_file&input=old.txt";
+    let input = json!({"path": "README.md", "old_string": "station", "new_string": "server"});
+    let explain = format!(
+        "/policy?tool=edit_file&input={}",
+        encoded(&input.to_string())
+    );
     let shots = json!([
         {"name": "page-timeline", "path": "/timeline", "width": 1280, "height": 800},
-        {"name": "page-call", "path": denied, "width": 1280, "height": 800},
+        {"name": "page-call", "path": denied, "width": 1280, "height": 720},
         {"name": "page-policy", "path": explain, "width": 1280, "height": 760, "dark": true},
         {"name": "page-plugins", "path": "/plugins", "width": 820, "height": 800},
         {"name": "page-timeline-phone", "path": "/timeline", "width": 390, "height": 800},
