@@ -168,6 +168,8 @@ pub fn change(change: &FileChange) -> Value {
         "path": change.path,
         "kind": change.kind.as_str(),
         "size": change.sizes.1,
+        "link_target": change.link_targets.1,
+        "old_link_target": change.link_targets.0,
         "diff": change.diff.as_ref().map(|diff| diff.diff.as_str()),
     }))
 }

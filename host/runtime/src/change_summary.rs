@@ -78,6 +78,7 @@ impl DiffBuilder {
                 (_, PathState::File(_) | PathState::Absent) => FileKind::File,
             },
             sizes: (old.map(|file| file.size), new.map(|file| file.size)),
+            link_targets: (link_target(before), link_target(after)),
             modes: match (old, new) {
                 (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
                 // A new file is executable only if the call requested it.
@@ -203,6 +204,13 @@ fn file(image: &PathState) -> Option<&FileState> {
     match image {
         PathState::File(file) => Some(file),
         PathState::Absent | PathState::Dir { .. } | PathState::Link { .. } => None,
+    }
+}
+
+fn link_target(image: &PathState) -> Option<String> {
+    match image {
+        PathState::Link { target } => Some(target.as_os_str().to_string_lossy().into_owned()),
+        PathState::Absent | PathState::File(_) | PathState::Dir { .. } => None,
     }
 }
 

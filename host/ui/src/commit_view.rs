@@ -9,6 +9,7 @@ use toolhost_store::CommitRow;
 use crate::diff_view::{self, DiffLayout};
 use crate::guest_text::{code, line};
 use crate::host_view::FileHistory;
+use crate::question_view::MAX_DESCRIPTION;
 use crate::state::AppState;
 
 /// Maximum number of shown changes, and of rows of all differences.
@@ -74,7 +75,7 @@ fn file(change: &FileChange, name: &str, rows: &mut usize) -> Markup {
         section class="file" {
             p class="file-head" {
                 span class={ "change " (change.kind.as_str()) } { (change.kind.as_str()) } " "
-                (code(&change.describe(), MAX_FACT))
+                (code(&change.describe(), MAX_DESCRIPTION))
             }
             @if let Some(reason) = change.no_diff_reason { p class="note" { "The content is not shown: " (reason) "." } }
             @if let Some((diff, hidden)) = &shown {

@@ -413,7 +413,13 @@ fn digest(question: &Question, call: &Call) -> String {
     for change in question.changes.iter().flat_map(|set| &set.changes) {
         add(&format!(
             "{:?}",
-            (&change.kind, change.file_kind, change.sizes, change.modes)
+            (
+                &change.kind,
+                change.file_kind,
+                change.sizes,
+                &change.link_targets,
+                change.modes
+            )
         ));
         add(&change.path);
         if let Some(diff) = &change.diff {

@@ -22,6 +22,8 @@ const MAX_CHANGES: usize = 300;
 /// Maximum length of shown texts, in characters.
 const MAX_FACT: usize = 2_000;
 const MAX_TEXT: usize = 20_000;
+/// Maximum length of the description of a change, in characters. Longer than the paths and targets of links in it.
+pub const MAX_DESCRIPTION: usize = 100_000;
 /// Number of sessions that are searched for the client.
 const MAX_SESSIONS: u32 = 100;
 /// Maximum number of questions that are answered together.
@@ -313,7 +315,7 @@ impl QuestionView<'_> {
             section class="file" {
                 h4 {
                     span class={ "change " (change.kind.as_str()) } { (change.kind.as_str()) }
-                    (code(&change.describe(), MAX_FACT))
+                    (code(&change.describe(), MAX_DESCRIPTION))
                 }
                 @if change.file_kind == FileKind::Link { p class="note" { "A symbolic link: other programs follow it to another file." } }
                 @if change.executable { p class="note" { "The file is executable after the change." } }

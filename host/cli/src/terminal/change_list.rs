@@ -80,6 +80,9 @@ fn format_line(change: &FileChange, verbs: ChangeVerbs) -> String {
     if let ChangeKind::Moved { from } = &change.kind {
         let _ = write!(line, "  (from {})", text::escape_line(from, 1_000));
     }
+    if let Some(link) = change.describe_link() {
+        let _ = write!(line, "  ({})", text::escape_line(&link, usize::MAX));
+    }
     if let Some(reason) = change.no_diff_reason {
         let _ = write!(line, "  ({reason})");
     }
@@ -101,6 +104,7 @@ mod tests {
             kind,
             file_kind: FileKind::File,
             sizes: (None, None),
+            link_targets: (None, None),
             modes: None,
             executable: false,
             diff: diff.map(|diff| FileDiff {
@@ -133,6 +137,19 @@ mod tests {
                 ),
             ],
         };
+        let link = FileChange {
+            file_kind: FileKind::Link,
+            link_targets: (Some("a".to_owned()), Some("\u{1b}".to_owned())),
+            no_diff_reason: None,
+            ..change("l", ChangeKind::Modified, None)
+        };
+        let links = ChangeSet {
+            changes: vec![link],
+        };
+        assert_eq!(
+            format_changes(&links, DONE, 2, Style::PLAIN).0,
+            "  modified l  (target \"a\" → \"\\u{1b}\")\n"
+        );
         let shown = format_changes(&set, DONE, 2, Style::PLAIN);
         assert_eq!(shown.1, 1);
         assert_eq!(

@@ -116,6 +116,7 @@ mod tests {
             kind,
             file_kind,
             sizes: (None, None),
+            link_targets: (None, None),
             modes: None,
             executable: false,
             diff: None,

@@ -316,6 +316,7 @@ fn modified(path: &str) -> FileChange {
         kind: ChangeKind::Modified,
         file_kind: FileKind::File,
         sizes: (Some(1), Some(1)),
+        link_targets: (None, None),
         modes: None,
         executable: false,
         diff: None,

@@ -98,7 +98,9 @@ fn write_changes(out: &mut String, set: &ChangeSet) {
     let _ = writeln!(out, "Not applied yet. {set}");
     let mut lines = MAX_DIFF_LINES;
     for change in &set.changes {
-        write_field(out, change.kind.as_str(), &change.describe());
+        // Whole, because the end contains the target of a link. Paths and targets are bounded by the file system.
+        let described = text::escape_line(&change.describe(), usize::MAX);
+        let _ = writeln!(out, "{}: {described}", change.kind.as_str());
         let Some(diff) = &change.diff else { continue };
         let body = diff.body();
         write_quoted(out, body, lines);

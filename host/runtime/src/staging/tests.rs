@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ impl World {
         self.dir.path().join("w").join(path)
     }
 
-    fn held(&self) -> StagedEffects {
+    fn stage(&self) -> Stage {
         let grant = PathGrant {
             host: self.path(""),
             guest: "/w".to_owned(),
@@ -53,7 +53,11 @@ impl World {
             bytes: 1 << 20,
             files: 100,
         };
-        let stage = Stage::new(scope, self.staging.stages.clone(), limits);
+        Stage::new(scope, self.staging.stages.clone(), limits)
+    }
+
+    fn held(&self) -> StagedEffects {
+        let stage = self.stage();
         let root = Arc::clone(stage.scope().roots()[0].dir());
         let how = OpenHow {
             write: true,
@@ -251,4 +255,52 @@ async fn an_undo_is_previewed_with_its_differences_and_conflicts() {
     fs::remove_dir(world.path("gone")).unwrap();
     fs::write(world.path("a.txt"), "new\n").unwrap();
     assert_eq!(world.tree(), after, "a preview changes nothing");
+}
+
+#[tokio::test]
+async fn targets_of_links_are_described_before_the_commit_and_for_its_undo() {
+    let world = World::new();
+    for path in ["link", "gone-link", "replaced"] {
+        symlink("a.txt", world.path(path)).unwrap();
+    }
+    let stage = world.stage();
+    let root = Arc::clone(stage.scope().roots()[0].dir());
+    let (root, access) = (root.as_fd(), Access::ReadWrite);
+    for path in ["link", "gone-link", "replaced"] {
+        stage.unlink_at(root, access, path).unwrap();
+    }
+    for (target, path) in [("run.sh", "link"), ("made later", "new-link")] {
+        stage.symlink_at(root, access, target, path).unwrap();
+    }
+    let how = OpenHow {
+        write: true,
+        create: true,
+        ..OpenHow::default()
+    };
+    stage.open_at(root, access, "replaced", &how).unwrap();
+    let staged = held(StagedFiles::of(stage, Arc::clone(&world.staging.blobs)).unwrap());
+    let described = |set: &ChangeSet| {
+        let root = world.path("").to_string_lossy().into_owned();
+        let lines = set.changes.iter().map(|change| {
+            let described = change.describe().replace(&root, "");
+            format!("{} {described}", change.kind.as_str())
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let made = expect![[r#"
+        deleted gone-link  (link, target "a.txt")
+        modified link  (link, target "a.txt" → "run.sh")
+        created new-link  (link, target "made later")
+        modified replaced  (file, 0 B, was a link to "a.txt")"#]];
+    made.assert_eq(&described(staged.changes()));
+    let entry = staged.prepare().await.unwrap();
+    staged.commit("commit-1".to_owned()).await.unwrap();
+    made.assert_eq(&described(&world.staging.describe_commit(&entry).unwrap()));
+    let preview = world.staging.preview_undo(&entry).unwrap();
+    expect![[r#"
+        created gone-link  (link, target "a.txt")
+        modified link  (link, target "run.sh" → "a.txt")
+        deleted new-link  (link, target "made later")
+        modified replaced  (link, 0 B, target "a.txt")"#]]
+    .assert_eq(&described(&preview.changes));
 }

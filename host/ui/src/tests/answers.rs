@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use toolhost_contract::UserAnswer;
+use toolhost_contract::{ChangeSet, UserAnswer};
 
 use super::world::{TestTerminal, World};
 use crate::state::Permission;
@@ -40,6 +40,34 @@ async fn an_approval_applies_the_change_and_names_the_approver() {
         .find(|event| event.kind.name() == "call.permission_decided");
     let decided = format!("{:?}", decided.unwrap().kind);
     assert!(decided.contains("ui (ann)"), "{decided}");
+}
+
+#[tokio::test]
+async fn the_target_of_a_link_is_shown_and_covered_by_the_digest() {
+    let world = World::new();
+    let input = json!({"path": "/work/link", "content": "", "target": "../<b>"});
+    let _call = world.ask("c-1", "write", input).await;
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    page.assert_contains("target &quot;../&lt;b&gt;&quot;");
+    let text = browser.get("/questions/1/text").await;
+    text.assert_contains("target \"../<b>\"");
+    let inbox = world.state.inbox();
+    let entry = inbox.list(0, 1).remove(0);
+    let mut question = entry.question.clone();
+    let same = inbox.open(&question, &entry.call);
+    let mut changes = ChangeSet::clone(question.changes.as_ref().unwrap());
+    changes.changes[0].link_targets.1 = Some("../other".to_owned());
+    question.changes = Some(Arc::new(changes));
+    let other = inbox.open(&question, &entry.call);
+    let digests: Vec<String> = inbox
+        .list(0, 3)
+        .iter()
+        .map(|entry| entry.digest.clone())
+        .collect();
+    assert_eq!(digests[0], digests[1]);
+    assert_ne!(digests[0], digests[2]);
+    drop((same, other));
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ impl FileHistory for TestFiles {
             kind: ChangeKind::Modified,
             file_kind: FileKind::File,
             sizes: (Some(1), Some(2)),
+            link_targets: (Some(HOSTILE.to_owned()), None),
             modes: None,
             executable: false,
             diff: Some(FileDiff {

@@ -279,7 +279,8 @@ fn tool(name: &str) -> Descriptor {
     tool
 }
 
-/// Tools whose calls propose the changes of their input: `write` takes `path`, `old` and `content`.
+/// Tools whose calls propose the changes of their input: `write` takes `path`, `old` and `content`, and `target` for
+/// a link.
 struct Tools {
     descriptors: Vec<Descriptor>,
     stages: bool,
@@ -337,6 +338,7 @@ fn change(input: &Value, new: &str) -> ChangeSet {
         kind: old.map_or(ChangeKind::Created, |_| ChangeKind::Modified),
         file_kind: FileKind::File,
         sizes: (old.map(|old| old.len() as u64), Some(new.len() as u64)),
+        link_targets: (None, input["target"].as_str().map(str::to_owned)),
         modes: None,
         executable: false,
         diff: Some(FileDiff {

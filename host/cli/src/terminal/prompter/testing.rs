@@ -146,6 +146,7 @@ pub fn staged_question(files: &[(&str, Option<&str>, &str)]) -> (Question, Call)
             before.map(|text| text.len() as u64),
             Some(after.len() as u64),
         ),
+        link_targets: (None, None),
         modes: None,
         executable: false,
         diff: Some(file_diff(path, before.map(ToOwned::to_owned), Some(after))),

@@ -14,6 +14,7 @@ fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
         kind,
         file_kind: FileKind::File,
         sizes: (None, None),
+        link_targets: (None, None),
         modes: None,
         executable: false,
         diff: Some(FileDiff {

@@ -147,6 +147,7 @@ pub fn change(new: &str) -> ChangeSet {
         file_kind: FileKind::File,
         diff: Some(file_diff(new)),
         sizes: (Some(4), Some(new.len() as u64 + 1)),
+        link_targets: (None, None),
         modes: None,
         executable: false,
         no_diff_reason: None,

@@ -117,6 +117,7 @@ fn changes(paths: &[String], text: &str) -> ChangeSet {
         kind: ChangeKind::Modified,
         file_kind: FileKind::File,
         sizes: (Some(1), Some(2)),
+        link_targets: (None, None),
         modes: None,
         executable: false,
         diff: Some(diff(path, "o\n", text)),

@@ -224,6 +224,7 @@ fn one_change() -> ChangeSet {
             kind: ChangeKind::Modified,
             file_kind: FileKind::File,
             sizes: (Some(1), Some(2)),
+            link_targets: (None, None),
             modes: None,
             executable: false,
             diff: None,
