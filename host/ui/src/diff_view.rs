@@ -273,7 +273,7 @@ mod tests {
         let start = format!("<tr class=\"{class}\">");
         let rows = markup.split(&start).skip(1);
         let lines = rows.map(|row| {
-            let (_, line) = row.split_once("<bdi>").unwrap();
+            let (_, line) = row.split_once("<bdi dir=\"ltr\">").unwrap();
             let (line, _) = line.split_once("</bdi>").unwrap();
             line.replace("<mark>", "").replace("</mark>", "")
         });
