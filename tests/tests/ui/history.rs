@@ -1,6 +1,7 @@
 //! The pages about past calls in a real browser.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use e2e::test_env::TestEnv;
 use e2e::{root, target};
@@ -127,7 +128,12 @@ fn ten_thousand_calls_are_paged_and_scrolled() {
 }
 
 fn record(number: u32) -> Write {
-    let at = 1_700_000_000_000 + i64::from(number) * 250;
+    // The host removes old records when it starts.
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap();
+    let start = i64::try_from(now.as_millis()).unwrap() - 3_600_000;
+    let at = start + i64::from(number) * 250;
     let id = format!("call-{number}");
     let session = format!("session-{}", number / 500);
     let step = |kind: &str, state: &str, at_ms| TransitionRow {

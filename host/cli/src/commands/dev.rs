@@ -38,14 +38,15 @@ pub struct DevArgs {
     #[arg(value_name = "PROJECT", default_value = ".", value_hint = ValueHint::DirPath)]
     pub project: PathBuf,
 
+    // First, because its most common options have no heading.
+    #[command(flatten)]
+    pub host: HostArgs,
+
     #[command(flatten)]
     pub http: HttpArgs,
 
     #[command(flatten)]
     pub ui: UiArgs,
-
-    #[command(flatten)]
-    pub host: HostArgs,
 }
 
 pub fn dev(runtime: &Runtime, args: DevArgs) -> Result<Exit, CliError> {

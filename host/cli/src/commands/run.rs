@@ -39,6 +39,10 @@ Users of MCP clients are not asked unless --ask-client is set, so tools that cha
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    // First, because its most common options have no heading.
+    #[command(flatten)]
+    pub host: HostArgs,
+
     /// Ask the client's user for permissions via MCP elicitation. Caution: a client can answer without asking its user
     #[arg(long, help_heading = "MCP options")]
     pub ask_client: bool,
@@ -54,9 +58,6 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub watch: WatchArgs,
-
-    #[command(flatten)]
-    pub host: HostArgs,
 }
 
 pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {

@@ -15,7 +15,11 @@ use crate::terminal::{note, print};
 
 pub const HELP: &str = "\
 Prints a link that can be opened once, for the page of the running host. The host then also asks on the page. If no host
-runs, the command serves the history until Ctrl-C, and the page changes nothing.";
+runs, the command serves the history until Ctrl-C, and the page changes nothing.
+
+Examples:
+  host ui
+  host ui --address 127.0.0.1:7070";
 
 #[derive(Debug, Args)]
 pub struct UiArgs {

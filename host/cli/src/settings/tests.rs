@@ -52,7 +52,7 @@ fn only_the_unconfined_flag_and_key_disable_confinement() {
     for switch in switches {
         let flag = format!("--{}", switch.get_long().unwrap());
         // Some flags require others; a rejected command line disables nothing.
-        let off = unconfined(&["--http", "127.0.0.1:0", &flag], wide);
+        let off = unconfined(&["--http", "127.0.0.1:0", "--ui", &flag], wide);
         assert_eq!(off.unwrap_or(false), flag == "--unconfined", "{flag}");
     }
     for table in ["policy", "plugin.shell", "tools.shell", "pools", "mcp"] {

@@ -253,7 +253,8 @@ mod tests {
         let mut edit = write("", "");
         edit.input = json!({"path": "a", "edits": [{"old": "x", "new": "y"}], "n": false, "m": []});
         check(&edit, expect!["n=false  m=[]"]);
-        let long = "a line\n".repeat(20);
+        let lines: Vec<String> = (0..20).map(|line| format!("line {line}\n")).collect();
+        let long = lines.concat();
         edit.input = json!({"path": "a", "old": long, "new": format!("{long}end\n")});
         // The claimed change shows a few lines of them only.
         let (question, call) = question(&edit);
