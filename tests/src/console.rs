@@ -127,8 +127,9 @@ impl Session {
     /// Types what follows each prompt of the example; one without text is left unanswered.
     fn converse(&self, script: &str, expected: &[String]) -> String {
         let mut command = self.command(script);
-        if expected.iter().any(|line| line.starts_with(LINE_PROMPT)) {
-            // Without the editing of lines, which draws them several times.
+        let is_plain = expected.iter().any(|line| line.starts_with(LINE_PROMPT));
+        if is_plain {
+            // Without the editing of lines, which draws them several times. Enter ends each answer then.
             command.env("TERM", "dumb");
         }
         let mut terminal = Terminal::start(&command, "");
@@ -143,7 +144,8 @@ impl Session {
             if typed.is_empty() {
                 return self.shown(&without_progress(&drawn).replace('\r', ""));
             }
-            let end = if prompt == "answer:" { "\n" } else { "" };
+            let is_line = is_plain || prompt == "answer:";
+            let end = if is_line { "\n" } else { "" };
             terminal.type_keys(&format!("{typed}{end}"));
         }
         let (_, screen) = terminal.wait();

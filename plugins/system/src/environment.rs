@@ -202,12 +202,13 @@ mod tests {
 
     #[test]
     fn the_environment_is_read() {
-        // Cargo sets this one for every test.
+        // Set for every test.
         let outcome =
-            testing::call::<get_env>(&Context::test(), json!({"key": "CARGO_PKG_NAME"})).unwrap();
+            testing::call::<get_env>(&Context::test(), json!({"key": "CARGO_MANIFEST_DIR"}))
+                .unwrap();
         assert_eq!(
             outcome.structured,
-            Some(json!({"key": "CARGO_PKG_NAME", "value": "system"}))
+            Some(json!({"key": "CARGO_MANIFEST_DIR", "value": env!("CARGO_MANIFEST_DIR")}))
         );
     }
 

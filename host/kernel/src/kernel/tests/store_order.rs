@@ -247,7 +247,7 @@ async fn r_144_the_record_on_disk_has_no_raw_input() {
 
 #[tokio::test]
 async fn a_record_states_what_the_call_used_and_the_rule_that_asked() {
-    let world = TestWorldBuilder::answers([Answer::once()])
+    let world = TestWorldBuilder::answers([Answer::once(), Answer::Deny { note: None }])
         .rules("ask write")
         .build();
     for (id, input) in [
@@ -262,6 +262,6 @@ async fn a_record_states_what_the_call_used_and_the_rule_that_asked() {
     assert_eq!(ended["memoryBytes"], 3 << 16);
     assert!(ended["outputBytes"].as_u64().unwrap() > 0);
     assert_eq!(ended["approval"]["rule"], "user:1");
-    // Denied, because the user gave one answer.
+    // Denied.
     assert_eq!(record("d").get("memoryBytes"), None);
 }
