@@ -70,7 +70,7 @@ fn try_start(program: &Path, login: bool, dir: &Path) -> Option<(Child, String)>
         if child.try_wait().expect("a status").is_some() {
             return None;
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 

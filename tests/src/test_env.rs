@@ -11,6 +11,8 @@ use crate::{CommandResult, host, root};
 
 /// Timeout that is longer than any step takes, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Short compared with what is waited for, and long enough to leave the processor to it.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub struct TestEnv {
     dir: TempDir,
@@ -112,6 +114,6 @@ pub fn poll_until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(Instant::now() < end, "timed out");
-        std::thread::yield_now();
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-vfs", &[]),
     ("toolhost-process", &[]),
     ("toolhost-net", &[]),
+    ("toolhost-highlight", &[]),
     ("toolhost-hostfiles", &[]),
     (
         "toolhost-packages",
@@ -67,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "toolhost-ui",
         &[
             "toolhost-contract",
+            "toolhost-highlight",
             "toolhost-kernel",
             "toolhost-shell-syntax",
             "toolhost-store",
@@ -95,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-authoring",
             "toolhost-contract",
             "toolhost-formats",
+            "toolhost-highlight",
             "toolhost-hostfiles",
             "toolhost-kernel",
             "toolhost-mcp-server",
@@ -142,6 +145,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("axum", &["toolhost-ui"]),
     ("maud", &["toolhost-ui"]),
+    ("syntect", &["toolhost-highlight"]),
+    ("two-face", &["toolhost-highlight"]),
     ("tokio-rustls", &["toolhost-net", "toolhost-mcp-client"]),
     ("landlock", &["toolhost-process"]),
     ("seccompiler", &["toolhost-process"]),

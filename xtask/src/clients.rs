@@ -308,33 +308,51 @@ fn debian(location: &KitLocation) -> Result<()> {
     )
 }
 
-/// Links the machine's Chromium, or unpacks the one of Debian with its libraries and fonts, without installing them.
+/// The machine's Chromium, or Debian's with its libraries, unpacked and not installed. It has no fonts but those of the
+/// list, so that pictures are the same on each machine.
 fn chromium(location: &KitLocation) -> Result<()> {
-    let program = location.folder.join("program");
-    let installed = Path::new("/usr/bin/chromium");
-    if installed.is_file() {
-        return std::os::unix::fs::symlink(installed, program)
-            .context("link the machine's Chromium");
-    }
     let list = fs::read_to_string(&location.list)?;
-    let packages: Vec<&str> = list.split_whitespace().collect();
-    debian::unpack_with_dependencies(&packages, &location.folder)?;
+    let (fonts, packages): (Vec<&str>, Vec<&str>) = list
+        .split_whitespace()
+        .partition(|name| name.starts_with("fonts-"));
+    let font_folder = location.folder.join("fonts");
+    fs::create_dir(&font_folder)?;
+    debian::unpack(&fonts, &font_folder)?;
     let folder = location.folder.display();
-    let fonts = location.folder.join("fonts.conf");
-    fs::write(
-        &fonts,
+    let settings = location.folder.join("fonts.conf");
+    let alias = |generic: &str, font: &str| {
         format!(
-            "<fontconfig><dir>{folder}/usr/share/fonts</dir><dir>/usr/share/fonts</dir>\
-             <cachedir>{folder}/font-cache</cachedir></fontconfig>\n"
+            "<alias binding=\"same\"><family>{generic}</family><prefer><family>{font}</family></prefer></alias>"
+        )
+    };
+    let aliases = [
+        alias("system-ui", "DejaVu Sans"),
+        alias("sans-serif", "DejaVu Sans"),
+        alias("ui-monospace", "DejaVu Sans Mono"),
+        alias("monospace", "DejaVu Sans Mono"),
+    ];
+    fs::write(
+        &settings,
+        format!(
+            "<fontconfig><dir>{}</dir><cachedir>{folder}/font-cache</cachedir>{}</fontconfig>\n",
+            font_folder.display(),
+            aliases.concat()
         ),
     )?;
-    let machine = shell::capture(Command::new("uname").arg("-m"))?;
-    let libraries = format!("{folder}/usr/lib/{}-linux-gnu", machine.trim());
-    let libraries = format!("{libraries}:{libraries}/pulseaudio");
-    let script = format!(
-        "#!/bin/sh\nexport FONTCONFIG_FILE='{}' LD_LIBRARY_PATH='{libraries}'\nexec '{folder}/usr/lib/chromium/chromium' \"$@\"\n",
-        fonts.display()
-    );
+    let settings = settings.display();
+    let installed = Path::new("/usr/bin/chromium");
+    let start = if installed.is_file() {
+        format!("exec {}", installed.display())
+    } else {
+        debian::unpack_with_dependencies(&packages, &location.folder)?;
+        let machine = shell::capture(Command::new("uname").arg("-m"))?;
+        let libraries = format!("{folder}/usr/lib/{}-linux-gnu", machine.trim());
+        format!(
+            "export LD_LIBRARY_PATH='{libraries}:{libraries}/pulseaudio'\nexec '{folder}/usr/lib/chromium/chromium'"
+        )
+    };
+    let program = location.folder.join("program");
+    let script = format!("#!/bin/sh\nexport FONTCONFIG_FILE='{settings}'\n{start} \"$@\"\n");
     fs::write(&program, script)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     if starts(&program) {

@@ -42,6 +42,8 @@ pub fn build_plugins(job: &Job) -> Result<()> {
     }
     // A single cargo invocation builds shared dependencies once and in parallel.
     let mut cargo = component_build(job);
+    // The host may be built at the same time, with a progress bar in the same line of the terminal.
+    cargo.env("CARGO_TERM_PROGRESS_WHEN", "never");
     for name in names {
         cargo.args(["--package", &name]);
     }

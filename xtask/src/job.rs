@@ -23,6 +23,15 @@ pub enum Profile {
     Release,
 }
 
+impl Profile {
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Dev => "dev profile",
+            Self::Release => "release profile",
+        }
+    }
+}
+
 impl Job {
     pub fn find(profile: Profile, rest: Vec<OsString>) -> Result<Self> {
         // Read at run time, because two checkouts can share one target directory and this program.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result};
 
@@ -15,6 +16,8 @@ use crate::{
 pub enum Step {
     Target,
     Host,
+    /// Both at the same time: each waits for one compiler at its end.
+    HostAndPlugins,
     /// The host beside the benchmarks: with the features of the whole workspace, so that they share its dependencies.
     MeasuredHost,
     Plugins,
@@ -56,10 +59,12 @@ impl Step {
     pub fn title(&self, job: &Job) -> Result<String> {
         Ok(match self {
             Self::Target => format!("looking for the {} target", target::TARGET),
-            Self::Host => match job.profile {
-                Profile::Dev => "building the host (dev profile)".into(),
-                Profile::Release => "building the host (release profile)".into(),
-            },
+            Self::Host => format!("building the host ({})", job.profile.title()),
+            Self::HostAndPlugins => format!(
+                "building the host ({}) and plugins: {}",
+                job.profile.title(),
+                listed(&components::plugins(job)?)
+            ),
             Self::MeasuredHost => "building the host and the benchmarks (release profile)".into(),
             Self::Plugins => format!("building plugins: {}", listed(&components::plugins(job)?)),
             Self::Pack => "packing plugins with their manifests".into(),
@@ -97,6 +102,7 @@ impl Step {
         match self {
             Self::Target => target::ensure(job),
             Self::Host => build_host(job),
+            Self::HostAndPlugins => build_host_and_plugins(job),
             Self::MeasuredHost => {
                 shell::run(
                     job.cargo("build")
@@ -107,14 +113,7 @@ impl Step {
             Self::Pack => components::pack_plugins(job),
             Self::Guests => components::build_guests(job),
             Self::Samples => samples::build(job),
-            Self::Warm => shell::run(
-                Command::new(job.host())
-                    .args(["plugins", "--plugins"])
-                    .arg(job.root.join("plugins"))
-                    .env("TOOLHOST_CACHE_DIR", job.target.join("test-cache"))
-                    .env("TOOLHOST_STATE_DIR", job.target.join("test-state"))
-                    .env("XDG_CONFIG_HOME", "/nonexistent"),
-            ),
+            Self::Warm => compile_plugins(job),
             Self::Clients => clients::install(job),
             Self::Conformance => shell::run(
                 test(job)
@@ -177,6 +176,14 @@ impl Step {
     }
 }
 
+fn build_host_and_plugins(job: &Job) -> Result<()> {
+    thread::scope(|scope| {
+        let plugins = scope.spawn(|| components::build_plugins(job));
+        build_host(job)?;
+        plugins.join().expect("a step does not panic")
+    })
+}
+
 fn build_host(job: &Job) -> Result<()> {
     let mut cargo = job.cargo("build");
     match job.profile {
@@ -187,6 +194,17 @@ fn build_host(job: &Job) -> Result<()> {
         Profile::Release => cargo.args(["--package", "toolhost-cli", "--bin", "host", "--release"]),
     };
     shell::run(&mut cargo)
+}
+
+fn compile_plugins(job: &Job) -> Result<()> {
+    shell::run(
+        Command::new(job.host())
+            .args(["plugins", "--plugins"])
+            .arg(job.root.join("plugins"))
+            .env("TOOLHOST_CACHE_DIR", job.target.join("test-cache"))
+            .env("TOOLHOST_STATE_DIR", job.target.join("test-state"))
+            .env("XDG_CONFIG_HOME", "/nonexistent"),
+    )
 }
 
 /// Packages the host of the job's profile. A debug build writes the man pages and the completion scripts, and the program

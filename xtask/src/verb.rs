@@ -27,13 +27,12 @@ enum Takes {
     Further(&'static str),
 }
 
-const BUILD: &[Step] = &[Step::Target, Step::Host, Step::Plugins, Step::Pack];
+const BUILD: &[Step] = &[Step::Target, Step::HostAndPlugins, Step::Pack];
 
 const TEST: &[Step] = &[
     Step::Target,
     Step::Clients,
-    Step::Host,
-    Step::Plugins,
+    Step::HostAndPlugins,
     Step::Pack,
     // Before the samples: both build an example named `services` in the same directory.
     Step::Guests,
@@ -63,13 +62,7 @@ const VERBS: &[Verb] = &[
         about: "build, then start the host on this folder with our plugins",
         profile: Profile::Dev,
         takes: Takes::Further("-- ARGS of `host run`"),
-        steps: &[
-            Step::Target,
-            Step::Host,
-            Step::Plugins,
-            Step::Pack,
-            Step::Run,
-        ],
+        steps: &[Step::Target, Step::HostAndPlugins, Step::Pack, Step::Run],
     },
     Verb {
         name: "plugins",
@@ -83,13 +76,7 @@ const VERBS: &[Verb] = &[
         about: "build the packages in which the host is installed",
         profile: Profile::Release,
         takes: Takes::Debug,
-        steps: &[
-            Step::Target,
-            Step::Host,
-            Step::Plugins,
-            Step::Pack,
-            Step::Dist,
-        ],
+        steps: &[Step::Target, Step::HostAndPlugins, Step::Pack, Step::Dist],
     },
     Verb {
         name: "guests",
@@ -160,8 +147,7 @@ const VERBS: &[Verb] = &[
         takes: Takes::Further("ARGS of `cargo test`"),
         steps: &[
             Step::Target,
-            Step::Host,
-            Step::Plugins,
+            Step::HostAndPlugins,
             Step::Pack,
             Step::Guests,
             Step::Samples,
@@ -176,8 +162,7 @@ const VERBS: &[Verb] = &[
         steps: &[
             Step::Target,
             Step::Clients,
-            Step::Host,
-            Step::Plugins,
+            Step::HostAndPlugins,
             Step::Pack,
             Step::Picture,
         ],

@@ -292,12 +292,14 @@ impl HostDescription {
         self.send_within(request, ANSWER_TIMEOUT)
     }
 
-    /// Sends a request and waits at most this long for the answer.
+    /// Sends a request and waits at most this long for the answer. A host that is suspended gets the request when it
+    /// continues; nobody waits for its answer.
     pub fn send_within(
         &self,
         request: ControlRequest,
         patience: Duration,
     ) -> Result<ControlAnswer, CliError> {
+        let is_suspended = self.is_suspended();
         let envelope = Envelope {
             token: self.token.clone(),
             request,
@@ -308,15 +310,35 @@ impl HostDescription {
             let mut stream = BlockingStream::connect(&self.socket)?;
             stream.set_read_timeout(Some(patience))?;
             stream.write_all(&line)?;
+            if is_suspended {
+                return Err(ErrorKind::WouldBlock.into());
+            }
             let mut answer = String::new();
             BufReader::new(stream.take(MAX_LINE)).read_line(&mut answer)?;
             Ok(answer)
         };
         let answer: std::io::Result<String> = exchange();
         let answer = answer.map_err(|error| {
-            let message = format!("the host with process id {}: {error}", self.pid);
+            let reason = match error.kind() {
+                ErrorKind::WouldBlock if is_suspended => {
+                    "is suspended; it does this when it continues (`fg`)".to_owned()
+                }
+                ErrorKind::WouldBlock => {
+                    format!("has not answered within {} s", patience.as_secs())
+                }
+                _ => format!("cannot be reached: {error}"),
+            };
+            let message = format!("the host with process id {} {reason}", self.pid);
             CliError::new(Exit::Internal, message)
         })?;
         serde_json::from_str(&answer).or_exit(Exit::Internal)
+    }
+
+    /// Whether Ctrl-Z or SIGSTOP stopped the process.
+    fn is_suspended(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        // The state follows the name of the program, which can contain parentheses.
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+        state.is_some_and(|state| state.starts_with(['T', 't']))
     }
 }

@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::FromArgMatches as _;
+use tokio::runtime::Runtime;
 use toolhost_contract::text;
 
 use crate::args::{Cli, Command};
@@ -103,64 +104,63 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
+/// Runs a command in a runtime, which then gives blocking work a second to end: a read of standard input that is not a
+/// pipe cannot be interrupted, and a credential helper may never answer.
+fn with_runtime(run: impl FnOnce(&Runtime) -> Result<Exit, CliError>) -> Result<Exit, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_keep_alive(IDLE_THREADS)
+        .build()
+        .context("start the runtime")?;
+    let exit = run(&runtime);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    exit
+}
+
+fn block_on(command: impl Future<Output = Result<Exit, CliError>>) -> Result<Exit, CliError> {
+    with_runtime(|runtime| runtime.block_on(command))
+}
+
 fn run(command: Command) -> Result<Exit, CliError> {
-    let runtime = || {
-        tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_keep_alive(IDLE_THREADS)
-            .build()
-            .context("start the runtime")
-    };
     match command {
-        Command::Run(args) => {
-            let runtime = runtime()?;
-            let exit = commands::run::run(&runtime, &args);
-            // A read of standard input that is not a pipe cannot be interrupted and may never return.
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            exit
-        }
-        Command::Ui(args) => runtime()?.block_on(commands::ui::ui(args)),
-        Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
-        Command::Batch(args) => runtime()?.block_on(commands::batch::batch(args)),
-        Command::Turns(args) => runtime()?.block_on(commands::turns::turns(args)),
+        Command::Run(args) => with_runtime(|runtime| commands::run::run(runtime, &args)),
+        Command::Ui(args) => block_on(commands::ui::ui(args)),
+        Command::Call(args) => block_on(commands::call::call(args)),
+        Command::Batch(args) => block_on(commands::batch::batch(args)),
+        Command::Turns(args) => block_on(commands::turns::turns(args)),
         Command::Init(args) => commands::init::init(&args),
-        Command::Doctor(args) => runtime()?.block_on(commands::doctor::doctor(&args)),
+        Command::Doctor(args) => block_on(commands::doctor::doctor(&args)),
         Command::Calls(args) => commands::calls::calls(args),
         Command::Cancel(args) => commands::cancel::cancel(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
-        Command::Audit(args) => runtime()?.block_on(commands::audit::audit(args)),
-        Command::Approvals(args) => runtime()?.block_on(commands::approvals::approvals(args)),
-        Command::Prune(args) => runtime()?.block_on(commands::prune::prune(args)),
-        Command::Undo(args) => runtime()?.block_on(commands::undo::undo(args)),
-        Command::Approve(args) => runtime()?.block_on(commands::answer::approve(args)),
-        Command::Deny(args) => runtime()?.block_on(commands::answer::deny(args)),
-        Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),
-        Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(*args)),
-        Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
+        Command::Audit(args) => block_on(commands::audit::audit(args)),
+        Command::Approvals(args) => block_on(commands::approvals::approvals(args)),
+        Command::Prune(args) => block_on(commands::prune::prune(args)),
+        Command::Undo(args) => block_on(commands::undo::undo(args)),
+        Command::Approve(args) => block_on(commands::answer::approve(args)),
+        Command::Deny(args) => block_on(commands::answer::deny(args)),
+        Command::Tools(args) => block_on(commands::tools::tools(args)),
+        Command::Plugins(args) => block_on(commands::plugins::plugins(*args)),
+        Command::Inspect(args) => block_on(commands::inspect::inspect(args)),
         Command::Key { command } => commands::key::key(&command),
         Command::Sign(args) => commands::sign::sign_file(&args),
         Command::Verify(args) => commands::sign::verify_file(&args),
-        Command::Add(args) => runtime()?.block_on(commands::packages::add(args)),
+        Command::Add(args) => block_on(commands::packages::add(args)),
         Command::List(args) => commands::packages::list(&args),
-        Command::Info(args) => runtime()?.block_on(commands::packages::info(args)),
+        Command::Info(args) => block_on(commands::packages::info(args)),
         Command::Remove(args) => commands::packages::remove(&args),
-        Command::Search(args) => runtime()?.block_on(commands::packages::search(args)),
-        Command::Update(args) => runtime()?.block_on(commands::packages::update(args)),
+        Command::Search(args) => block_on(commands::packages::search(args)),
+        Command::Update(args) => block_on(commands::packages::update(args)),
         Command::Lock(args) => commands::packages::lock(&args),
-        Command::Sync(args) => runtime()?.block_on(commands::packages::sync(args)),
-        Command::Publish(args) => runtime()?.block_on(commands::packages::publish(args)),
-        Command::Revoke(args) => runtime()?.block_on(commands::packages::revoke(args)),
+        Command::Sync(args) => block_on(commands::packages::sync(args)),
+        Command::Publish(args) => block_on(commands::packages::publish(args)),
+        Command::Revoke(args) => block_on(commands::packages::revoke(args)),
         Command::New(args) => commands::new::new(args),
-        Command::Dev(args) => {
-            let runtime = runtime()?;
-            let exit = commands::dev::dev(&runtime, *args);
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            exit
-        }
-        Command::Test(args) => runtime()?.block_on(commands::test::test(args)),
-        Command::Check(args) => runtime()?.block_on(commands::check::check(args)),
-        Command::Pack(args) => runtime()?.block_on(commands::pack::pack(&args)),
-        Command::Bench(args) => runtime()?.block_on(commands::bench::bench(args)),
+        Command::Dev(args) => with_runtime(|runtime| commands::dev::dev(runtime, *args)),
+        Command::Test(args) => block_on(commands::test::test(args)),
+        Command::Check(args) => block_on(commands::check::check(args)),
+        Command::Pack(args) => block_on(commands::pack::pack(&args)),
+        Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => {
             commands::completions::completions(shell, &mut help::command())
         }
@@ -170,9 +170,9 @@ fn run(command: Command) -> Result<Exit, CliError> {
         }
         Command::Config {
             command: ConfigCommand::Check { file },
-        } => runtime()?.block_on(commands::config::check(file)),
-        Command::Mcp { command } => commands::mcp::mcp(&runtime()?, command),
-        Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
+        } => block_on(commands::config::check(file)),
+        Command::Mcp { command } => with_runtime(|runtime| commands::mcp::mcp(runtime, command)),
+        Command::Policy { command } => block_on(commands::policy::policy(command)),
         Command::CompileWorker | Command::ProcessLauncher { .. } => Ok(Exit::Ok),
     }
 }

@@ -28,7 +28,7 @@ pub use key::{KeyError, PublicKey, SigningKey};
 pub use keyless::SigstoreRoot;
 pub use lock::{LOCK_FILE, LockFile, LockedPlugin, LockedTool, needs, tools};
 pub use reference::{Reference, ReferenceError, RegistryReference};
-pub use registry::{Publication, Registry};
+pub use registry::{Publication, Registry, Transfer};
 pub use revocation::{RevocationList, Revocations};
 pub use signature::{MAX_BUNDLE, SignatureError, sign, verify};
 pub use signer::{Identity, Signer};

@@ -8,6 +8,9 @@ mod connection;
 mod layout;
 mod publish;
 
+use std::sync::Arc;
+
+pub use connection::Transfer;
 pub use publish::Publication;
 
 use http::{Method, StatusCode};
@@ -36,6 +39,11 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// The download that is running.
+    pub fn transfer(&self) -> Arc<Transfer> {
+        Arc::clone(&self.connections.transfer)
+    }
+
     /// Downloads the component of a reference, and its signatures.
     pub async fn pull(&self, reference: &RegistryReference) -> Result<Package, PackageError> {
         let (resolved, manifest) = self.manifest(reference, Access::Pull).await?;

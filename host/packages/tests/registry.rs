@@ -15,11 +15,19 @@ use toolhost_packages::{Fetched, PackageError, PackageStore, Reference, Registry
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const WASM: &[u8] = b"\0asm\x0d\0\x01\0";
 
-/// Answers to requests, as whole HTTP messages.
+/// Answers to requests by their heads, as whole HTTP messages.
 type Answers = Arc<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
 
-/// A server on loopback.
+/// A server on loopback that answers by the path.
 async fn serve(answers: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
+    serve_heads(move |head| answers(path_of(head))).await
+}
+
+fn path_of(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+async fn serve_heads(answers: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answers: Answers = Arc::new(answers);
@@ -40,9 +48,8 @@ async fn answer(mut stream: TcpStream, answers: Answers) {
         }
     }
     let head = String::from_utf8(head).unwrap();
-    let path = head.split(' ').nth(1).unwrap_or_default();
     // The client may have closed the connection.
-    let _ = stream.write_all(&answers(path)).await;
+    let _ = stream.write_all(&answers(&head)).await;
 }
 
 fn message(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -125,6 +132,63 @@ async fn a_component_is_fetched_with_its_digests() {
     let fetched = fetched.unwrap();
     assert_eq!(fetched.content, digest(WASM));
     assert_eq!(fetched.resolved, Some(digest(good().as_bytes())));
+}
+
+/// A registry that requires a token, also of anonymous users, as most public ones do. `realm` is its server for tokens, if it is another one.
+async fn with_tokens(realm: Option<&'static str>, token: &'static str) -> SocketAddr {
+    serve_heads(move |head| {
+        let host = head.lines().find_map(|line| line.strip_prefix("host: "));
+        let authorized = head.contains("\r\nauthorization: Bearer secret\r\n");
+        match path_of(head) {
+            "/token?service=a+registry&scope=repository%3An%3Apull" => {
+                typed("application/json", token.as_bytes())
+            }
+            _ if !authorized => {
+                let here = format!("http://{}/token", host.unwrap_or_default());
+                let realm = realm.unwrap_or(&here);
+                let challenge = format!(
+                    "www-authenticate: Bearer realm=\"{realm}\",service=\"a registry\",scope=\"other\"\r\n"
+                );
+                message("401 Unauthorized", &challenge, b"")
+            }
+            "/v2/n/manifests/1" => typed(MANIFEST, good().as_bytes()),
+            path if path.contains("/blobs/") => message("200 OK", "", WASM),
+            _ => not_found(),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn registries_with_tokens_get_the_token_of_their_server() {
+    for token in [r#"{"token": "secret"}"#, r#"{"access_token": "secret"}"#] {
+        let (fetched, _state) = fetch(with_tokens(None, token).await, "").await;
+        assert_eq!(fetched.unwrap().content, digest(WASM));
+    }
+    let error = |fetched: Result<Fetched, PackageError>| fetched.err().unwrap().to_string();
+    for (token, expected) in [
+        ("{}", "no token in the answer"),
+        ("no JSON", "no token in the answer"),
+        (r#"{"token": "wrong"}"#, "refused"),
+        (
+            "{\"token\": \"a\\nb\"}",
+            "characters that a header cannot contain",
+        ),
+    ] {
+        let (fetched, _state) = fetch(with_tokens(None, token).await, "").await;
+        let error = error(fetched);
+        assert!(error.contains(expected), "{token}: {error}");
+    }
+    // A server elsewhere gets no request without TLS, and none at a private address.
+    for (realm, expected) in [
+        ("http://192.0.2.1/token", "does not use https"),
+        ("https://10.0.0.1/token", "private"),
+        ("no URL", "not a URL"),
+    ] {
+        let (fetched, _state) = fetch(with_tokens(Some(realm), "").await, "").await;
+        let error = error(fetched);
+        assert!(error.contains(expected), "{realm}: {error}");
+    }
 }
 
 #[tokio::test]

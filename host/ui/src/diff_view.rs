@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use maud::{Markup, html};
 use toolhost_contract::text;
+use toolhost_highlight::{Kind, Token, segments};
 
 /// Maximum length of a shown line, in bytes.
 const MAX_LINE: usize = 2_000;
@@ -22,6 +23,7 @@ pub enum DiffLayout {
 struct Line<'a> {
     number: usize,
     text: &'a str,
+    tokens: Vec<Token>,
     /// The parts that differ from the line of the other side.
     words: Vec<Range<usize>>,
 }
@@ -30,73 +32,75 @@ struct Line<'a> {
 #[derive(Debug, PartialEq, Eq)]
 enum Part<'a> {
     Header(&'a str),
-    /// A line in the old and in the new text.
-    Context(usize, usize, &'a str),
+    /// The number of a line in the old text, and the line of the new text.
+    Context(usize, Line<'a>),
     Change(Vec<Line<'a>>, Vec<Line<'a>>),
     /// A note about the line before, such as a missing newline at its end.
     Note(&'a str),
 }
 
-/// Shows the body of a unified diff. Takes the shown rows from `rows`; returns the number of rows that are not shown or are cut.
-pub fn show(body: &str, layout: DiffLayout, rows: &mut usize, label: &str) -> (Markup, usize) {
+/// Shows the body of a unified diff of a file with this name. Takes the shown rows from `rows`; returns the number of rows that are not shown or are cut.
+pub fn show(body: &str, layout: DiffLayout, rows: &mut usize, file: &str) -> (Markup, usize) {
     let total = text::diff_lines(body).count();
     let shown: Vec<&str> = text::diff_lines(body).take(*rows).collect();
     *rows -= shown.len();
     // A line that is cut is not shown either.
     let cut = shown.iter().filter(|line| line.len() > MAX_LINE);
     let hidden = total - shown.len() + cut.count();
-    let parts = parse(&shown);
+    let parts = parse(&shown, file);
     let table = match layout {
         DiffLayout::Unified => unified(&parts),
         DiffLayout::SideBySide => side_by_side(&parts),
     };
     let markup = html! {
-        div class="diff-scroll" tabindex="0" role="region" aria-label=(format!("Diff of {}", text::escape_line(label, 200))) {
+        div class="diff-scroll" tabindex="0" role="region" aria-label=(format!("Diff of {}", text::escape_line(file, 200))) {
             (table)
         }
     };
     (markup, hidden)
 }
 
-fn parse<'a>(lines: &[&'a str]) -> Vec<Part<'a>> {
+fn parse<'a>(lines: &[&'a str], file: &str) -> Vec<Part<'a>> {
     let mut parts: Vec<Part> = Vec::new();
     let (mut old, mut new) = (1, 1);
-    for line in lines {
-        let sign = line.as_bytes().first();
+    let signs = lines.iter().map(|line| {
+        let sign = line.chars().next().filter(char::is_ascii).unwrap_or(' ');
+        (sign, line.get(1..).unwrap_or_default())
+    });
+    let tokens = toolhost_highlight::diff(file, signs.clone());
+    for (line, ((sign, text), tokens)) in lines.iter().zip(signs.zip(tokens)) {
+        let next = |number: &mut usize| {
+            *number += 1;
+            Line {
+                number: *number - 1,
+                text,
+                tokens: tokens.clone(),
+                words: Vec::new(),
+            }
+        };
         match sign {
-            Some(b'@') => {
+            '@' => {
                 (old, new) = hunk_start(line).unwrap_or((old, new));
                 parts.push(Part::Header(line));
             }
-            Some(b'-') => {
-                let removed = Line {
-                    number: old,
-                    text: &line[1..],
-                    words: Vec::new(),
-                };
-                old += 1;
+            '-' => {
+                let removed = next(&mut old);
                 match parts.last_mut() {
                     Some(Part::Change(before, after)) if after.is_empty() => before.push(removed),
                     _ => parts.push(Part::Change(vec![removed], Vec::new())),
                 }
             }
-            Some(b'+') => {
-                let added = Line {
-                    number: new,
-                    text: &line[1..],
-                    words: Vec::new(),
-                };
-                new += 1;
+            '+' => {
+                let added = next(&mut new);
                 match parts.last_mut() {
                     Some(Part::Change(_, after)) => after.push(added),
                     _ => parts.push(Part::Change(Vec::new(), vec![added])),
                 }
             }
-            Some(b'\\') => parts.push(Part::Note(line)),
+            '\\' => parts.push(Part::Note(line)),
             _ => {
-                parts.push(Part::Context(old, new, line.get(1..).unwrap_or_default()));
+                parts.push(Part::Context(old, next(&mut new)));
                 old += 1;
-                new += 1;
             }
         }
     }
@@ -137,20 +141,20 @@ fn unified(parts: &[Part]) -> Markup {
                     @match part {
                         Part::Header(header) => tr class="hunk" { td colspan="4" { (text::escape_line(header, 200)) } },
                         Part::Note(note) => tr class="note" { td {} td {} td {} td { (text::escape_line(note, 200)) } },
-                        Part::Context(old, new, line) => tr {
-                            td class="number" { (old) } td class="number" { (new) } td class="sign" {} td class="line" { (content(line, &[])) }
+                        Part::Context(old, line) => tr {
+                            td class="number" { (old) } td class="number" { (line.number) } td class="sign" {} td class="line" { (content(line)) }
                         },
                         Part::Change(before, after) => {
                             @for line in before {
                                 tr class="removed" {
                                     td class="number" { (line.number) } td class="number" {} td class="sign" { "−" }
-                                    td class="line" { (content(line.text, &line.words)) }
+                                    td class="line" { (content(line)) }
                                 }
                             }
                             @for line in after {
                                 tr class="added" {
                                     td class="number" {} td class="number" { (line.number) } td class="sign" { "+" }
-                                    td class="line" { (content(line.text, &line.words)) }
+                                    td class="line" { (content(line)) }
                                 }
                             }
                         },
@@ -168,7 +172,7 @@ fn side_by_side(parts: &[Part]) -> Markup {
                 Some(line) => {
                     td class={ "number " (class) } { (line.number) }
                     td class={ "sign " (class) } { (sign) }
-                    td class={ "line " (class) } { (content(line.text, &line.words)) }
+                    td class={ "line " (class) } { (content(line)) }
                 },
                 None => { td class="number empty" {} td class="sign empty" {} td class="line empty" {} },
             }
@@ -182,9 +186,9 @@ fn side_by_side(parts: &[Part]) -> Markup {
                     @match part {
                         Part::Header(header) => tr class="hunk" { td colspan="6" { (text::escape_line(header, 200)) } },
                         Part::Note(note) => tr class="note" { td colspan="6" { (text::escape_line(note, 200)) } },
-                        Part::Context(old, new, line) => tr {
-                            td class="number" { (old) } td class="sign" {} td class="line" { (content(line, &[])) }
-                            td class="number" { (new) } td class="sign" {} td class="line" { (content(line, &[])) }
+                        Part::Context(old, line) => tr {
+                            td class="number" { (old) } td class="sign" {} td class="line" { (content(line)) }
+                            td class="number" { (line.number) } td class="sign" {} td class="line" { (content(line)) }
                         },
                         Part::Change(before, after) => {
                             @for at in 0..before.len().max(after.len()) {
@@ -198,25 +202,35 @@ fn side_by_side(parts: &[Part]) -> Markup {
     }
 }
 
-/// A line with its changed words marked. Escaped after it was split, so that an escape is never cut.
-fn content(line: &str, words: &[Range<usize>]) -> Markup {
-    let shown = text::head(line, MAX_LINE);
-    let escape = |part: &str| text::escape_lines(part, MAX_LINE);
-    let mut at = 0;
-    let mut pieces = Vec::new();
-    for range in words.iter().filter(|range| range.end <= shown.len()) {
-        pieces.push((false, &shown[at..range.start]));
-        pieces.push((true, &shown[range.clone()]));
-        at = range.end;
-    }
-    pieces.push((false, &shown[at..]));
+/// A line with its tokens, and its changed words marked. Escaped after it was split, so that an escape is never cut.
+fn content(line: &Line) -> Markup {
+    let shown = text::head(line.text, MAX_LINE);
+    let words = line.words.iter().filter(|range| range.end <= shown.len());
+    let words: Vec<_> = words.cloned().collect();
+    let pieces = segments(shown.len(), &line.tokens, &words);
     html! {
         bdi dir="ltr" {
-            @for (is_marked, piece) in &pieces {
-                @if *is_marked { mark { (escape(piece)) } } @else { (escape(piece)) }
+            @for piece in &pieces {
+                @let text = text::escape_lines(&shown[piece.range.clone()], MAX_LINE);
+                @match (piece.is_marked, class(piece.kind)) {
+                    (false, None) => (text),
+                    (false, Some(class)) => span class=(class) { (text) },
+                    (true, _) => mark { (text) },
+                }
             }
-            @if shown.len() < line.len() { "… (+" (line.len() - shown.len()) " bytes)" }
+            @if shown.len() < line.text.len() { "… (+" (line.text.len() - shown.len()) " bytes)" }
         }
+    }
+}
+
+fn class(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Plain => None,
+        Kind::Comment => Some("c"),
+        Kind::String => Some("s"),
+        Kind::Constant => Some("n"),
+        Kind::Keyword => Some("k"),
+        Kind::Name => Some("f"),
     }
 }
 
@@ -230,19 +244,29 @@ mod tests {
     #[test]
     fn removed_and_added_lines_are_paired_with_their_numbers() {
         let lines: Vec<&str> = text::diff_lines(BODY).collect();
-        let parts = parse(&lines);
-        assert_eq!(parts[1], Part::Context(1, 1, "one"));
-        let word = |number, text| Line {
+        let parts = parse(&lines, "a");
+        let line = |number, text, words: &[Range<usize>]| Line {
             number,
             text,
-            words: std::iter::once(4..5).collect(),
+            tokens: Vec::new(),
+            words: words.to_vec(),
         };
+        let word = |number, text| line(number, text, &[4..5]);
+        assert_eq!(parts[1], Part::Context(1, line(1, "one", &[])));
         assert_eq!(
             parts[2],
             Part::Change(vec![word(2, "let a = 1;")], vec![word(2, "let b = 1;")],)
         );
-        assert_eq!(parts[3], Part::Context(3, 3, "three"));
+        assert_eq!(parts[3], Part::Context(3, line(3, "three", &[])));
         assert_eq!(parts[4], Part::Note("\\ No newline at end of file"));
+    }
+
+    #[test]
+    fn known_languages_have_colors_also_within_changed_words() {
+        let (markup, _) = show(BODY, DiffLayout::Unified, &mut 100, "src/a.rs");
+        let markup = markup.into_string();
+        let old = "<span class=\"k\">let</span> <mark>a</mark> = <span class=\"n\">1</span>;</bdi>";
+        assert!(markup.contains(old), "{markup}");
     }
 
     #[test]

@@ -7,11 +7,12 @@ mod registries;
 mod signers;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use e2e::test_env::TestEnv;
+use e2e::test_env::{TestEnv, poll_until};
 use e2e::{CommandResult, root, target};
 
 /// A user with a separate state directory.
@@ -63,6 +64,20 @@ impl User {
         ];
         self.run(0, &args);
         output.to_owned()
+    }
+
+    /// Starts a host and waits until it accepts changes. It ends with its standard input.
+    fn serve(&self) -> Child {
+        let mut host = self.env.command(&["turns"]);
+        host.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let host = host.stderr(Stdio::piped()).spawn().unwrap();
+        // It has written its address when it accepts changes.
+        poll_until(|| {
+            let hosts = fs::read_dir(self.env.path("state/hosts")).ok()?;
+            let mut hosts = hosts.flatten().map(|entry| entry.path());
+            hosts.find(|path| path.extension().is_some_and(|kind| kind == "json"))
+        });
+        host
     }
 
     fn encodes(&self) -> bool {
@@ -190,6 +205,78 @@ fn a_killed_command_leaves_the_old_state_or_the_new_one() {
         assert_eq!(user.encodes(), is_installed);
         user.run(0, &["add", "data.wasm", "--yes"]);
     }
+}
+
+/// A suspended host does not delay a command, and changes when it continues.
+#[test]
+fn suspended_hosts_are_changed_when_they_continue() {
+    let user = User::new();
+    // A host needs a plugin to start.
+    user.run(0, &["add", shipped("system").to_str().unwrap(), "--yes"]);
+    let mut host = user.serve();
+    let signal = |name: &str| {
+        let mut kill = Command::new("kill");
+        kill.args([name, &host.id().to_string()]);
+        assert!(kill.status().unwrap().success());
+    };
+    signal("-STOP");
+    let added = user.run(0, &["add", "data.wasm", "--yes"]);
+    let expected = format!("the host with process id {} is suspended", host.id());
+    assert!(added.stderr.contains(&expected), "{added:?}");
+    signal("-CONT");
+    let mut input = host.stdin.take().unwrap();
+    let mut output = BufReader::new(host.stdout.take().unwrap());
+    let call = r#"{"calls": [{"id": "1", "name": "base64_encode", "input": {"text": "hello"}}]}"#;
+    poll_until(|| {
+        writeln!(input, "{call}").unwrap();
+        let mut answer = String::new();
+        output.read_line(&mut answer).unwrap();
+        answer.contains("aGVsbG8=").then_some(())
+    });
+    drop(input);
+    host.wait().unwrap();
+}
+
+/// Where the disk is full, nothing is installed, what was installed remains, and the error says so.
+#[test]
+fn a_full_disk_leaves_the_installed_packages() {
+    let in_namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]);
+        command
+    };
+    let allowed = in_namespace("mount -t tmpfs tmpfs /mnt").output().unwrap();
+    if !allowed.status.success() {
+        let _ = writeln!(std::io::stderr(), "skipped: mounts are not allowed here");
+        return;
+    }
+    let user = User::new();
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    // A disk of 1 MiB that contains what is installed.
+    let script = r#"
+        cp -a "$PACKAGES" "$PACKAGES.copy"
+        mount -t tmpfs -o size=1m tmpfs "$PACKAGES"
+        cp -a "$PACKAGES.copy/." "$PACKAGES"
+        "$HOST" add "$PLUGIN" --yes; echo "exit code $?"
+        "$HOST" list
+        "$HOST" call base64_encode text=hello
+    "#;
+    let host = user.env.command(&[]);
+    let mut command = in_namespace(script);
+    for (name, value) in host.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command
+        .env("HOST", host.get_program())
+        .env("PACKAGES", user.env.path("state/packages"))
+        .env("PLUGIN", shipped("files"))
+        .current_dir(host.get_current_dir().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
+    assert!(ended.stderr.contains("no space left"), "{ended:?}");
+    let (_, rest) = ended.stdout.split_once("exit code ").unwrap();
+    assert!(!rest.starts_with('0'), "{ended:?}");
+    assert!(!rest.contains("files"), "{ended:?}");
+    assert!(rest.ends_with("aGVsbG8=\n"), "{ended:?}");
 }
 
 #[test]

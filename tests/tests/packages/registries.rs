@@ -1,6 +1,7 @@
 //! Registries with a login, and the packages of other clients.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use e2e::client_kits::kit;
@@ -51,6 +52,35 @@ fn registries_with_a_login_use_that_of_docker() {
     );
     let found = run(0, "right", &["search", "dat"]);
     assert!(found.stdout.contains("/ann/data"), "{found:?}");
+}
+
+/// A credential helper that never answers delays a command by its timeout, and does not keep it from ending.
+#[test]
+fn a_credential_helper_that_hangs_is_given_up() {
+    let Some(registry) = Registry::start(true) else {
+        return;
+    };
+    let user = User::new();
+    let helpers = user.env.path("helpers");
+    fs::create_dir(&helpers).unwrap();
+    let helper = helpers.join("docker-credential-hang");
+    fs::write(&helper, "#!/bin/sh\nexec sleep 300\n").unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(helpers.join("config.json"), r#"{"credsStore": "hang"}"#).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let reference = format!("{}/ann/data:1", registry.address);
+    let mut command: Command = user.env.command(&["publish", "data.wasm", &reference]);
+    command
+        .env("DOCKER_CONFIG", &helpers)
+        .env("PATH", format!("{}:{path}", helpers.display()));
+    let ended = CommandResult::of(&command.output().unwrap());
+    assert_eq!(ended.code, Some(12), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("the credential helper does not answer"),
+        "{ended:?}"
+    );
 }
 
 /// A library that knows nothing of plugins downloads ours, and uploads components in the layouts of other tools, which run.

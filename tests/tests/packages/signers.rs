@@ -198,19 +198,7 @@ fn revoked_versions_stop_also_while_a_host_runs() {
     ann.run(0, &["publish", "data.wasm", &others, "--key", "mallory"]);
     bob.run(0, &["add", &reference, "--yes", "--key", &ann_pub]);
     bob.run(0, &["add", &others, "--yes", "--key", &mallory_pub]);
-    let mut host = bob.env.command(&["turns"]);
-    let mut host = host
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It has written its address when it accepts changes.
-    e2e::test_env::poll_until(|| {
-        let hosts = fs::read_dir(bob.env.path("state/hosts")).ok()?;
-        let mut hosts = hosts.flatten().map(|entry| entry.path());
-        hosts.find(|path| path.extension().is_some_and(|kind| kind == "json"))
-    });
+    let mut host = bob.serve();
     // Mallory cannot revoke the plugin of Ann.
     let revoke = |user: &User, file: &str, key: &str, repository: &str| {
         let args = [

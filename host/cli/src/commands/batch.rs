@@ -24,10 +24,11 @@ use crate::host_args::{Caller, CallerArgs, HostArgs};
 use crate::json;
 use crate::load::{LoadPurpose, load_with};
 use crate::settings::CliSettings;
-use crate::terminal::events::EventPrinter;
+use crate::terminal::events::{EventPrinter, print_output};
+use crate::terminal::progress::{Progress, ProgressMode};
 use crate::terminal::prompter::TerminalPrompter;
 use crate::terminal::render;
-use crate::terminal::{note, print};
+use crate::terminal::{count, note, print};
 use crate::value_parsers::format_parser;
 
 pub const HELP: &str = "\
@@ -136,7 +137,6 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = args.caller.caller(&session)?;
     kernel.open_session(&session, "host batch");
-    let events = EventPrinter::start(verbose);
     let view = host.settings.core.profile_view;
     let entries = match &input {
         BatchInput::Calls(entries) => entries.clone(),
@@ -144,9 +144,12 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     };
     let calls = canonical_calls(kernel, &entries, view);
     let request = request(&entries, &calls, args.strategy, &caller);
+    let title = count(request.calls.len(), "call");
+    let progress = Progress::start(&title, ProgressMode::of_terminal());
+    let events = EventPrinter::with_progress(verbose, progress);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     let reports = run(kernel, request, Arc::clone(&events) as Arc<dyn Sink>).await;
-    events.finish();
+    let output = events.finish();
     let reports = reports?;
 
     let mut ok = reports.iter().all(is_ok);
@@ -162,6 +165,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
         }
         BatchInput::Calls(_) => entries.iter().zip(&reports).map(format_result).collect(),
     };
+    print_output(&output, &shown);
     print(&shown).or_exit(Exit::Internal)?;
     kernel.mark_submitted(&caller.principal, ids);
     kernel.close_session(&session, "host batch");

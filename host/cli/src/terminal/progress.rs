@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use toolhost_contract::units::format_size;
 use toolhost_contract::{CallEvent, PluginName, text};
 
 use super::events;
@@ -71,6 +72,8 @@ struct State {
     output: Vec<u8>,
     /// The plugin of a call, and whether it is being compiled.
     preparing: Option<(PluginName, Box<dyn Fn() -> bool + Send>)>,
+    /// How many bytes were received, and how many there are, or 0.
+    transfer: Option<Box<dyn Fn() -> (u64, u64) + Send>>,
     has_ended: bool,
 }
 
@@ -84,6 +87,7 @@ impl Progress {
                 fraction: None,
                 output: Vec::new(),
                 preparing: None,
+                transfer: None,
                 has_ended: false,
             }),
             ended: Condvar::new(),
@@ -133,6 +137,11 @@ impl Progress {
     /// Says that the plugin is compiled while `check` says so.
     pub fn show_preparation(&self, plugin: PluginName, check: impl Fn() -> bool + Send + 'static) {
         self.shared.lock().preparing = Some((plugin, Box::new(check)));
+    }
+
+    /// Shows how many bytes were received, and how many there are, or 0.
+    pub fn show_transfer(&self, transfer: impl Fn() -> (u64, u64) + Send + 'static) {
+        self.shared.lock().transfer = Some(Box::new(transfer));
     }
 
     fn add_output(&self, bytes: &[u8]) {
@@ -211,15 +220,23 @@ impl Shared {
 /// `bash  3 s  message`
 fn status(state: &State, elapsed: Duration) -> String {
     let is_preparing = state.preparing.as_ref().is_some_and(|(_, check)| check());
+    let transfer = state.transfer.as_ref().map(|transfer| transfer());
+    let (received, total) = transfer.unwrap_or_default();
     let message = match (&state.preparing, state.message.as_str()) {
+        _ if received > 0 && total > 0 => {
+            format!("  {} of {}", format_size(received), format_size(total))
+        }
+        _ if received > 0 => format!("  {}", format_size(received)),
         (Some((plugin, _)), _) if is_preparing => {
             format!("  compiling {plugin} for its first call")
         }
         (_, "") => String::new(),
         (_, message) => format!("  {message}"),
     };
-    let left =
-        time_left(state.fraction, elapsed).map(|left| format!("  about {} s left", left.as_secs()));
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let transferred = (total > 0).then(|| received as f64 / total as f64);
+    let left = time_left(state.fraction.or(transferred), elapsed)
+        .map(|left| format!("  about {} s left", left.as_secs()));
     let left = left.unwrap_or_default();
     format!("{}  {} s{message}{left}", state.title, elapsed.as_secs())
 }
@@ -279,6 +296,7 @@ mod tests {
             output: b"one\ntwo\x1b[2J\nthree\nfour\n10%\r20%\nsix is a long line of output\n\n"
                 .to_vec(),
             preparing: None,
+            transfer: None,
             has_ended: false,
         };
         let rows = rows(&state, 1, Duration::from_millis(3_900), 24, Style::PLAIN);

@@ -16,12 +16,13 @@ pub struct Style {
 }
 
 /// The only escape codes that the host writes to a terminal: one for each [`Paint`], and the reset code.
-pub const COLOUR_CODES: [&str; 9] = [
+pub const COLOUR_CODES: [&str; 10] = [
     "\u{1b}[1m",
     "\u{1b}[2m",
     "\u{1b}[31m",
     "\u{1b}[32m",
     "\u{1b}[33m",
+    "\u{1b}[35m",
     "\u{1b}[36m",
     "\u{1b}[31;7m",
     "\u{1b}[32;7m",
@@ -37,6 +38,7 @@ pub enum Paint {
     Red,
     Green,
     Yellow,
+    Magenta,
     Cyan,
     /// Changed words of a removed line.
     RedReverse,

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,10 +12,13 @@ use bytes::Bytes;
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use serde::Deserialize;
 use toolhost_contract::text;
-use toolhost_net::{AllowedHosts, HostRule, NetClient, NetLimits, NetSettings, Timeouts};
+use toolhost_net::{
+    AllowedHosts, HostRule, NetClient, NetError, NetLimits, NetSettings, ResponseBody, Timeouts,
+};
 use url::Url;
 
 use crate::error::PackageError;
@@ -23,7 +27,8 @@ use crate::fetch::MAX_PLUGIN;
 /// Maximum size of a manifest, an index, a token or an error, in bytes.
 pub const MAX_DOCUMENT: u64 = 256 << 10;
 const MAX_REDIRECTS: usize = 3;
-const TOTAL_TIMEOUT: Duration = Duration::from_mins(10);
+const DOCUMENT_TIMEOUT: Duration = Duration::from_mins(1);
+const FILE_TIMEOUT: Duration = Duration::from_mins(10);
 const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A synchronization of a thousand packages takes about seven requests each.
 const MAX_REQUESTS_PER_MINUTE: usize = 10_000;
@@ -35,10 +40,32 @@ pub enum Access {
     Push,
 }
 
+/// The download of a plugin file that is running, in bytes. Both are 0 without one.
+#[derive(Debug, Default)]
+pub struct Transfer {
+    received: AtomicU64,
+    /// 0 if the server does not state it.
+    total: AtomicU64,
+}
+
+impl Transfer {
+    fn set(&self, received: u64, total: u64) {
+        self.received.store(received, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// How much was received, and how much there is.
+    pub fn progress(&self) -> (u64, u64) {
+        let received = self.received.load(Ordering::Relaxed);
+        (received, self.total.load(Ordering::Relaxed))
+    }
+}
+
 pub struct Connections {
+    pub transfer: Arc<Transfer>,
     /// For documents.
     documents: NetClient,
-    /// For plugin files.
+    /// For plugin files, with a longer timeout.
     files: NetClient,
     /// Values of the header `Authorization`, by registry, repository and access.
     logins: Mutex<HashMap<(String, String, Access), HeaderValue>>,
@@ -80,7 +107,7 @@ impl Answer {
 
 impl Default for Connections {
     fn default() -> Self {
-        let client = |response_bytes| {
+        let client = |response_bytes, total| {
             NetClient::new(NetSettings {
                 limits: NetLimits {
                     response_bytes,
@@ -88,7 +115,7 @@ impl Default for Connections {
                     per_minute: MAX_REQUESTS_PER_MINUTE,
                     per_host_per_minute: MAX_REQUESTS_PER_MINUTE,
                     longest: Timeouts {
-                        total: TOTAL_TIMEOUT,
+                        total,
                         ..Timeouts::default()
                     },
                     ..NetLimits::default()
@@ -97,8 +124,9 @@ impl Default for Connections {
             })
         };
         Self {
-            documents: client(MAX_DOCUMENT),
-            files: client(MAX_PLUGIN),
+            transfer: Arc::default(),
+            documents: client(MAX_DOCUMENT, DOCUMENT_TIMEOUT),
+            files: client(MAX_PLUGIN, FILE_TIMEOUT),
             logins: Mutex::default(),
         }
     }
@@ -254,7 +282,8 @@ impl Connections {
                 })?,
             denied: Vec::new(),
         };
-        let client = if call.limit > MAX_DOCUMENT {
+        // Uploads take as long as downloads.
+        let client = if call.limit > MAX_DOCUMENT || call.body.is_some() {
             &self.files
         } else {
             &self.documents
@@ -262,7 +291,7 @@ impl Connections {
         let client = client.with_rules(allowed, Vec::new());
         let response = client.send(request, Timeouts::MAX).await?;
         let (head, body) = response.into_parts();
-        let body = body.collect().await?.to_bytes();
+        let body = self.receive(body, call.limit > MAX_DOCUMENT).await?;
         if body.len() as u64 > call.limit {
             return Err(PackageError::TooLarge {
                 what: call.what.to_owned(),
@@ -272,8 +301,23 @@ impl Connections {
         Ok(Answer {
             status: head.status,
             headers: head.headers,
-            body: body.into(),
+            body,
         })
+    }
+
+    async fn receive(&self, mut body: ResponseBody, is_file: bool) -> Result<Vec<u8>, NetError> {
+        let total = body.size_hint().exact().unwrap_or(0);
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+            if is_file {
+                self.transfer.set(bytes.len() as u64, total);
+            }
+        }
+        self.transfer.set(0, 0);
+        Ok(bytes)
     }
 
     /// Answers the challenge of a registry. Returns `None` if there is no way to.

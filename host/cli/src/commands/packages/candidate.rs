@@ -35,6 +35,8 @@ impl Packages {
         let shown = text::escape_line(&source.to_string(), 300);
         let mode = ProgressMode::of_terminal();
         let progress = Progress::start(&format!("getting {shown}"), mode);
+        let transfer = self.registry.transfer();
+        progress.show_transfer(move || transfer.progress());
         let fetched = Fetched::fetch(&self.store, &self.registry, source, name).await?;
         if let Some(expected) = expected
             && fetched.content != expected

@@ -29,7 +29,7 @@ pub fn change_sections(draft: &QuestionDraft, look: TerminalLayout) -> Vec<Secti
         )));
         if let Some(diff) = &change.diff {
             // Without the header, which repeats the line above.
-            let rows = diff_rows(diff.body(), LineNumbers::Shown, look);
+            let rows = diff_rows(&change.path, diff.body(), LineNumbers::Shown, look);
             sections.push(Section::Diff(rows));
         }
     }

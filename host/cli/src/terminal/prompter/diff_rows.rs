@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use toolhost_contract::text;
+use toolhost_highlight::{Kind, Token, segments};
 
 use super::untrusted_text::{MIN_WIDTH, TerminalLayout, collapse_blanks, wrap};
 use crate::terminal::style::Paint;
@@ -25,12 +26,25 @@ struct DiffLine {
     number: Option<usize>,
     /// Escaped, with long runs of blanks collapsed.
     text: String,
+    tokens: Vec<Token>,
     changed: Vec<Range<usize>>,
 }
 
-/// Lays out a unified diff without a header. Every row starts with a mark or a line number before the mark.
-pub fn diff_rows(diff: &str, numbers: LineNumbers, look: TerminalLayout) -> Vec<String> {
+/// Lays out a unified diff of a file with this name, without a header. Every row starts with a mark or a line number before the mark.
+pub fn diff_rows(
+    file: &str,
+    diff: &str,
+    numbers: LineNumbers,
+    look: TerminalLayout,
+) -> Vec<String> {
     let mut lines = parse(diff, numbers);
+    if look.style.has_colours() {
+        let texts = lines.iter().map(|line| (line.sign, line.text.as_str()));
+        let tokens = toolhost_highlight::diff(file, texts);
+        for (line, tokens) in lines.iter_mut().zip(tokens) {
+            line.tokens = tokens;
+        }
+    }
     if numbers == LineNumbers::Shown {
         drop_distant_context(&mut lines);
     }
@@ -72,6 +86,7 @@ fn parse(diff: &str, numbers: LineNumbers) -> Vec<DiffLine> {
             sign,
             number: number.filter(|_| numbers == LineNumbers::Shown),
             text: collapse_blanks(&text::escape_lines(shown, usize::MAX)),
+            tokens: Vec::new(),
             changed: Vec::new(),
         });
     }
@@ -149,6 +164,7 @@ fn add_rows(line: &DiffLine, gutter: usize, look: TerminalLayout, rows: &mut Vec
         _ => String::new(),
     };
     let shown = format!("{prefix}{}", line.text);
+    let segments = segments(line.text.len(), &line.tokens, &line.changed);
     let width = look.width.max(MIN_WIDTH).saturating_sub(gutter + 5);
     let mut start = 0;
     for (at, row) in wrap(&shown, width).iter().enumerate() {
@@ -157,12 +173,20 @@ fn add_rows(line: &DiffLine, gutter: usize, look: TerminalLayout, rows: &mut Vec
         let number = style.paint(Paint::Dim, &format!("{number:>gutter$}"));
         let mark = if at == 0 { '│' } else { '┊' };
         let mut painted = String::new();
-        for (part, is_strong) in split(row, start, prefix.len(), &line.changed) {
-            painted += &match paint {
-                Some(_) if is_strong => style.paint(strong, part),
-                Some(paint) => style.paint(paint, part),
-                None => part.to_owned(),
+        let mut add = |range: Range<usize>, paint: Option<Paint>| {
+            let within = |at: usize| at.clamp(start, start + row.len()) - start;
+            let part = &row[within(range.start)..within(range.end)];
+            painted += &paint.map_or_else(|| part.to_owned(), |paint| style.paint(paint, part));
+        };
+        add(0..prefix.len(), paint);
+        for segment in &segments {
+            let (from, to) = (segment.range.start, segment.range.end);
+            let paint = if segment.is_marked {
+                Some(strong)
+            } else {
+                token_paint(segment.kind).or(paint)
             };
+            add(from + prefix.len()..to + prefix.len(), paint);
         }
         start += row.len();
         let gap = if painted.is_empty() { "" } else { " " };
@@ -170,25 +194,12 @@ fn add_rows(line: &DiffLine, gutter: usize, look: TerminalLayout, rows: &mut Vec
     }
 }
 
-/// The parts of a row that starts at `start` of its line, with whether they are within `ranges`, which begin at `shift`.
-fn split<'a>(
-    row: &'a str,
-    start: usize,
-    shift: usize,
-    ranges: &[Range<usize>],
-) -> Vec<(&'a str, bool)> {
-    let mut parts = Vec::new();
-    let mut done = 0;
-    for range in ranges {
-        let within = |at: usize| (at + shift).clamp(start, start + row.len()) - start;
-        let (from, to) = (within(range.start), within(range.end));
-        if from < to {
-            parts.push((&row[done..from], false));
-            parts.push((&row[from..to], true));
-            done = to;
-        }
+/// The color of a token. The rest of an added line is green, and of a removed line red.
+fn token_paint(kind: Kind) -> Option<Paint> {
+    match kind {
+        Kind::Plain | Kind::Name => None,
+        Kind::Comment => Some(Paint::Dim),
+        Kind::String | Kind::Constant => Some(Paint::Cyan),
+        Kind::Keyword => Some(Paint::Magenta),
     }
-    parts.push((&row[done..], false));
-    parts.retain(|(part, _)| !part.is_empty());
-    parts
 }

@@ -194,7 +194,7 @@ fn sections(
                     let about = "as claimed by the tool; the file was not read";
                     let about = untrusted_text::wrapped("  change", about, look);
                     sections.push(Section::Text(about));
-                    let rows = diff_rows(&claim, LineNumbers::Unknown, look);
+                    let rows = diff_rows("", &claim, LineNumbers::Unknown, look);
                     sections.push(Section::Diff(rows));
                 }
                 continue;
