@@ -328,12 +328,11 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let found = match self.read_question_view(&request.uri, &context) {
-            Some(view) => view,
-            None => {
-                let owner = self.owner(&context);
-                self.shared.results.read(&request.uri, &owner)?
-            }
+        let found = if let Some(view) = self.read_question_view(&request.uri, &context) {
+            view
+        } else {
+            let owner = self.owner(&context);
+            self.shared.results.read(&request.uri, &owner)?
         };
         let mut result = ReadResourceResult::new(vec![found]);
         self.add_server_info(&mut result.meta, &context);
