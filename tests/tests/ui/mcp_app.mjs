@@ -59,7 +59,7 @@ async function callWithView(name, input, { theme, width }) {
   bridge.onsizechange = ({ height }) =>
     page.evaluate((height) => { document.querySelector("iframe").style.height = `${height}px`; }, height);
   await bridge.connect(transport);
-  const result = client.callTool({ name, arguments: input }).finally(() => {});
+  const result = client.callTool({ name, arguments: input });
   await page.goto("https://client.test/");
   await initialized;
   await bridge.sendToolInput({ arguments: input });
@@ -109,13 +109,12 @@ for (const [theme, width] of [["light", 900], ["dark", 390]]) {
   const state = await shown.evaluate(() => ({
     pwned: window.pwned,
     hasRaw: /[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.textContent),
-    elements: document.querySelectorAll("main script, main img").length,
+    elements: document.querySelectorAll("#question script, #question img").length,
     overflow: document.documentElement.scrollWidth - window.innerWidth,
   }));
   check(!state.pwned && state.elements === 0, "text became markup");
   check(!state.hasRaw, "characters that reorder or hide text are not escaped");
   check(state.overflow <= 0, `${state.overflow} px too wide`);
-  await call.view.getByRole("button", { name: "Approve once" }).isEnabled();
   await shown.waitForFunction(() => !document.querySelector("button:disabled"));
   const { violations } = await new AxeBuilder({ page: call.page }).analyze();
   check(violations.length === 0, violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`).join("\n"));

@@ -19,7 +19,7 @@ pub(super) fn document(key: &str) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"toolhost-key\" content=\"{key}\">\n<title>Approval question</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<main hidden></main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+         <style>{STYLE}</style>\n</head>\n<body>\n<section id=\"question\" aria-label=\"Approval question\" hidden></section>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
 

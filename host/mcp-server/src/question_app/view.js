@@ -2,7 +2,7 @@
 // Shows the approval question of one call. The texts come from the host, which escapes them; they are shown as text only.
 (() => {
   const key = document.querySelector("meta[name=toolhost-key]").content;
-  const main = document.querySelector("main");
+  const panel = document.querySelector("#question");
   const version = "2026-01-26";
   const pending = new Map();
   let lastId = 0;
@@ -58,10 +58,10 @@
   }
 
   function applyContext(context) {
-    const root = document.documentElement;
-    if (context.theme === "light" || context.theme === "dark") root.dataset.theme = context.theme;
+    const page = document.documentElement;
+    if (context.theme === "light" || context.theme === "dark") page.dataset.theme = context.theme;
     for (const [name, value] of Object.entries(context.styles?.variables ?? {})) {
-      if (/^--(color|font)-[a-z0-9-]+$/.test(name) && typeof value === "string") root.style.setProperty(name, value);
+      if (/^--(color|font)-[a-z0-9-]+$/.test(name) && typeof value === "string") page.style.setProperty(name, value);
     }
     tool = context.toolInfo?.tool?.name ?? tool;
     request = context.toolInfo?.id ?? request;
@@ -97,8 +97,8 @@
 
   function close(text) {
     shown = undefined;
-    main.hidden = false;
-    main.replaceChildren(element("p", { role: "status" }, [isolated(text)]));
+    panel.hidden = false;
+    panel.replaceChildren(element("p", { role: "status" }, [isolated(text)]));
   }
 
   function show(question) {
@@ -107,13 +107,13 @@
     const facts = blocks.filter((block) => block.type === "fact");
     const others = blocks.filter((block) => block.type !== "fact");
     const hasSubject = others.some((block) => block.type !== "input");
-    main.replaceChildren(
-      element("h1", { role: "status" }, [isolated(title)]),
+    panel.replaceChildren(
+      element("div", { role: "status" }, [element("h1", {}, [isolated(title)])]),
       element("dl", {}, facts.flatMap(fact)),
       ...others.map((block) => (block.type === "input" ? input(block, hasSubject) : section(block))),
       ...answers(question, choices),
     );
-    main.hidden = false;
+    panel.hidden = false;
   }
 
   function fact({ label, value, isWarning }) {

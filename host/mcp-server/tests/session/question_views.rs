@@ -344,3 +344,16 @@ async fn a_question_that_is_too_long_for_a_view_is_denied_with_a_hint() {
     let asked = client.client.request(&message).await;
     assert_eq!(asked["result"]["resultType"], json!("input_required"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_view_answers_although_as_many_calls_as_possible_wait() {
+    let mut client = ViewClient::start(false).await;
+    for number in 0..70 {
+        let input = json!({"n": number});
+        client.send(call(CALL + number, "wipe", input)).await;
+    }
+    let question = client.question(client.query(&json!({"n": 0}))).await;
+    advance(Duration::from_millis(500)).await;
+    let result = client.answer_call(&question["ticket"], "once", "").await;
+    assert_eq!(ended(&result), "wiped");
+}
