@@ -16,6 +16,7 @@ pub mod http;
 mod list_changed;
 mod pagination;
 mod prompts;
+mod question_app;
 mod result_store;
 mod roots;
 mod running_count;

@@ -9,9 +9,11 @@ mod approval_form;
 mod client_agents;
 mod query_form;
 mod question_text;
+mod question_views;
 mod request_state;
 mod server_requests;
 mod suspended_calls;
+mod view_content;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,12 +23,15 @@ use std::time::Duration;
 use rmcp::model::{ClientCapabilities, ElicitRequestParams, InputRequest};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use toolhost_contract::{
-    Answer, BoxFuture, Call, CallId, Question, QuestionForm, UserAnswer, text,
-};
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question, QuestionForm, UserAnswer};
 use toolhost_kernel::Prompter;
 
+use crate::question_app;
+
 pub use self::client_agents::ClientAgents;
+pub(crate) use self::question_views::{
+    QuestionViews, ViewAnswer, ViewError, ViewQuery, ViewedRequest,
+};
 pub use self::request_state::StateKeyError;
 use self::request_state::StateSealer;
 pub(crate) use self::server_requests::await_with_requests;
@@ -38,7 +43,7 @@ pub(crate) use self::suspended_calls::{
 /// Maximum number of times that a question is sent while the answers are invalid.
 const MAX_ATTEMPTS: usize = 3;
 /// Maximum length of a client's name, in characters.
-const MAX_CLIENT_NAME: usize = 60;
+pub(crate) const MAX_CLIENT_NAME: usize = 60;
 /// How long to wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(30);
 
@@ -63,6 +68,16 @@ pub struct ElicitationPrompter {
     clients: Mutex<HashMap<CallId, CallClient>>,
     sealer: StateSealer,
     suspended: Mutex<HashMap<String, SuspendedCall>>,
+    pub(crate) views: Arc<QuestionViews>,
+}
+
+/// How a call can ask its client.
+pub(crate) struct CallingClient {
+    /// The name that the client reports, escaped.
+    pub(crate) name: Option<String>,
+    pub(crate) features: ClientFeatures,
+    /// The request, if its client shows a view beside it.
+    pub(crate) viewed: Option<ViewedRequest>,
 }
 
 /// The client of a running call.
@@ -71,6 +86,8 @@ struct CallClient {
     name: Option<String>,
     features: ClientFeatures,
     requests: mpsc::Sender<InputRequestBatch>,
+    /// The call whose view shows questions.
+    viewed: Option<CallId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +96,8 @@ pub(crate) struct ClientFeatures {
     pub(crate) forms: bool,
     /// Titled and multi-select enums in forms, added in 2025-11-25.
     pub(crate) titles: bool,
+    /// Views of MCP Apps, which show approval questions of clients without forms.
+    pub(crate) views: bool,
     /// Sampling.
     pub(crate) sampling: bool,
 }
@@ -104,6 +123,7 @@ pub(crate) struct PromptRegistration {
 impl Drop for PromptRegistration {
     fn drop(&mut self) {
         self.prompter.clients().remove(&self.call);
+        self.prompter.views.unregister(&self.call);
     }
 }
 
@@ -115,6 +135,7 @@ impl ElicitationPrompter {
             clients: Mutex::default(),
             sealer: StateSealer::new(key)?,
             suspended: Mutex::default(),
+            views: Arc::new(QuestionViews::new()?),
         })
     }
 
@@ -128,28 +149,34 @@ impl ElicitationPrompter {
         let elicitation = capabilities.elicitation;
         // `elicitation: {}` means form mode.
         let forms = elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());
+        let views = question_app::is_supported(capabilities.extensions.as_ref());
         let abilities = ClientFeatures {
             forms: forms && self.settings.questions,
             titles,
+            // A model cannot answer a form, but could call the tools of a view if its client let it.
+            views: views && !forms && self.settings.questions,
             sampling: capabilities.sampling.is_some() && self.settings.sampling,
         };
-        (abilities.forms || abilities.sampling).then_some(abilities)
+        (abilities.forms || abilities.views || abilities.sampling).then_some(abilities)
     }
 
-    /// Registers a call. `name` is the client's self-reported name.
+    /// Registers a call.
     pub(crate) fn register(
         self: &Arc<Self>,
         call: CallId,
-        name: Option<&str>,
-        abilities: ClientFeatures,
+        calling: CallingClient,
     ) -> PromptRegistration {
         let (sender, calls) = mpsc::channel(1);
         let client = CallClient {
-            name: name.map(|name| text::escape_line(name, MAX_CLIENT_NAME)),
-            features: abilities,
+            name: calling.name,
+            features: calling.features,
             requests: sender,
+            viewed: calling.viewed.is_some().then(|| call.clone()),
         };
         self.clients().insert(call.clone(), client);
+        if let Some(viewed) = calling.viewed {
+            self.views.register(call.clone(), viewed);
+        }
         PromptRegistration {
             prompter: Arc::clone(self),
             call,
@@ -175,9 +202,15 @@ impl ElicitationPrompter {
     }
 
     async fn ask_approval(&self, question: &Question, call: &Call) -> Answer {
-        let Some(client) = self.client(&call.id).filter(|it| it.features.forms) else {
+        let Some(client) = self.client(&call.id) else {
             return Answer::NoPrompter;
         };
+        if let Some(viewed) = &client.viewed {
+            return self.views.ask(viewed, question, call).await;
+        }
+        if !client.features.forms {
+            return Answer::NoPrompter;
+        }
         if let Some(note) = question.review_problem(&call.input, "in a form") {
             return Answer::Deny { note: Some(note) };
         }

@@ -202,8 +202,10 @@ impl ServerHandler for Server {
             () = context.ct.cancelled() => false,
         };
         let tools = self.shared.tools();
+        let with_view = self.add_question_view(&tools.all, &context);
         let cursor = request.and_then(|request| request.cursor);
-        let (page, next) = pagination::page(&tools.all, cursor.as_deref())?;
+        let all = with_view.as_deref().unwrap_or(&tools.all);
+        let (page, next) = pagination::page(all, cursor.as_deref())?;
         let mut result = ListToolsResult::with_all_items(page.to_vec());
         result.next_cursor = next;
         if is_modern(&context) {
@@ -326,8 +328,12 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let owner = self.owner(&context);
-        let found = self.shared.results.read(&request.uri, &owner)?;
+        let found = if let Some(view) = self.read_question_view(&request.uri, &context) {
+            view
+        } else {
+            let owner = self.owner(&context);
+            self.shared.results.read(&request.uri, &owner)?
+        };
         let mut result = ReadResourceResult::new(vec![found]);
         self.add_server_info(&mut result.meta, &context);
         Ok(result.into())

@@ -21,8 +21,8 @@ use crate::call_result::ResultBuilder;
 use crate::event_relay::EventRelay;
 use crate::http::{caller, quota_of, with_worker_quota};
 use crate::prompts::{
-    CallBinding, CallEnd, CallFuture, ClientFeatures, OngoingCall, ResumeAction,
-    await_with_requests,
+    CallBinding, CallEnd, CallFuture, CallingClient, ClientFeatures, MAX_CLIENT_NAME, OngoingCall,
+    ResumeAction, await_with_requests,
 };
 use crate::roots::{RootsContext, RootsRestriction};
 use crate::server::{Server, is_modern};
@@ -68,6 +68,11 @@ impl Server {
         mut params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        // Does not wait for a place, because calls that wait for an answer can have all of them.
+        if let Some(mut result) = self.call_view_tool(&params, &context).await {
+            self.add_server_info(&mut result.meta, &context);
+            return Ok(result.into());
+        }
         let Some(_place) = self.call_queue.acquire().await else {
             return Ok(content::error_result(&too_many_calls()).into());
         };
@@ -84,10 +89,10 @@ impl Server {
                 None => request,
             }
         };
+        let client = self.calling_client(&params, &caller, &context);
         if !is_modern(&context) {
-            let abilities = self.client_features(&context);
             let (going, answering) = self
-                .start_call(request(params), &context, abilities, false)
+                .start_call(request(params), &context, client, false)
                 .await;
             return Ok(answering
                 .build(drive_in_session(going, &context).await)?
@@ -95,9 +100,8 @@ impl Server {
         }
         let state = params.request_state.take();
         let answers = params.input_responses.take();
-        let abilities = self.client_features(&context);
         // Hashes all arguments, so it is computed only for calls that can prompt or carry an answer.
-        let bound = (state.is_some() || abilities.is_some()).then(|| {
+        let bound = (state.is_some() || client.is_some()).then(|| {
             let only_paths = context.meta.0.0.get(ONLY_PATHS_KEY);
             CallBinding::new(&caller, &params, only_paths)
         });
@@ -122,14 +126,33 @@ impl Server {
             }
         }
         let (mut going, answering) = self
-            .start_call(request(params), &context, abilities, true)
+            .start_call(request(params), &context, client, true)
             .await;
         going.replayed = known;
         self.drive(going, answering, bound.as_ref(), &context).await
     }
 
+    /// Returns how this call can ask its client, if it can.
+    fn calling_client(
+        &self,
+        params: &CallToolRequestParams,
+        caller: &Principal,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<CallingClient> {
+        let features = self.client_features(context)?;
+        let client = context.client_info();
+        Some(CallingClient {
+            name: client.map(|client| text::escape_line(&client.name, MAX_CLIENT_NAME)),
+            features,
+            viewed: self.viewed_request(params, caller, features, &context.id),
+        })
+    }
+
     /// Returns the features of the client that may be used.
-    fn client_features(&self, context: &RequestContext<RoleServer>) -> Option<ClientFeatures> {
+    pub(crate) fn client_features(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<ClientFeatures> {
         let prompter = self.shared.prompter.as_ref()?;
         let version = context.protocol_version();
         let titles = version.is_some_and(|version| version >= ProtocolVersion::V_2025_11_25);
@@ -140,17 +163,15 @@ impl Server {
         &self,
         mut request: CallRequest,
         context: &RequestContext<RoleServer>,
-        abilities: Option<ClientFeatures>,
+        client: Option<CallingClient>,
         modern: bool,
     ) -> (OngoingCall, ResultBuilder) {
         let held = self.roots_restriction(context).await;
         request.context.restriction = held.as_ref().map(|held| Arc::clone(&held.restriction));
         let prompter = self.shared.prompter.as_ref();
-        let opened = prompter.zip(abilities).map(|(prompter, abilities)| {
-            let client = context.client_info();
-            let name = client.as_ref().map(|client| client.name.as_str());
-            prompter.register(request.id.clone(), name, abilities)
-        });
+        let opened = prompter
+            .zip(client)
+            .map(|(prompter, client)| prompter.register(request.id.clone(), client));
         let canonical_call = (self.shared.profile != Profile::Native)
             .then(|| (request.tool.clone(), request.input.clone()));
         let answering = self.result_builder(&request.caller, canonical_call.clone(), modern);

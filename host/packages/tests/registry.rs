@@ -169,7 +169,7 @@ async fn registries_with_tokens_get_the_token_of_their_server() {
     for (token, expected) in [
         ("{}", "no token in the answer"),
         ("no JSON", "no token in the answer"),
-        (r#"{"token": "wrong"}"#, "refused"),
+        (r#"{"token": "wrong"}"#, "denied access"),
         (
             "{\"token\": \"a\\nb\"}",
             "characters that a header cannot contain",

@@ -2,6 +2,7 @@
 //! Skipped with a line where they cannot be installed.
 
 mod history;
+mod mcp_app;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -256,8 +257,7 @@ fn an_open_tab_says_that_the_host_has_exited_and_was_started_again() {
 fn every_page_is_accessible_and_shows_hostile_text_as_text() {
     let env = TestEnv::new("");
     let mut host = UiHost::start(&env, "127.0.0.1:0", &[]);
-    let hostile =
-        "\"><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\u{202e}\u{200b}";
+    let hostile = mcp_app::HOSTILE;
     let path = env.workspace().join(hostile);
     host.call(
         "write_file",

@@ -20,15 +20,7 @@ pub(super) fn form(
     remark: Option<&str>,
     titles: bool,
 ) -> ElicitRequestParams {
-    let mut choices: Vec<(String, String)> = choices_of(question)
-        .into_iter()
-        .map(|(value, _, offer)| (value, text::escape_line(&offer.text, MAX_CHOICE_TEXT)))
-        .collect();
-    choices.push((DENY.to_owned(), "Deny".to_owned()));
-    choices.push((
-        STOP.to_owned(),
-        "Deny and cancel the rest of the turn".to_owned(),
-    ));
+    let choices = choices(question);
     let schema = json!({
         "type": "object",
         "properties": {
@@ -41,6 +33,20 @@ pub(super) fn form(
         "required": ["answer"],
     });
     form_request(question_text::approval_text(question, call, remark), schema)
+}
+
+/// Returns the values of the possible answers with their texts. Approvals are first, beginning with the narrowest.
+pub(super) fn choices(question: &Question) -> Vec<(String, String)> {
+    let mut choices: Vec<(String, String)> = choices_of(question)
+        .into_iter()
+        .map(|(value, _, offer)| (value, text::escape_line(&offer.text, MAX_CHOICE_TEXT)))
+        .collect();
+    choices.push((DENY.to_owned(), "Deny".to_owned()));
+    choices.push((
+        STOP.to_owned(),
+        "Deny and cancel the rest of the turn".to_owned(),
+    ));
+    choices
 }
 
 /// Schema of a single-select field with a title for each value.

@@ -10,9 +10,9 @@ use toolhost_contract::{Call, ChangeSet, Question, QuestionForm, UserQuestion, t
 /// Maximum number of diff lines over all changes of a call.
 const MAX_DIFF_LINES: usize = 400;
 /// Length at which a line is truncated, in characters. The truncation is marked.
-const MAX_LINE: usize = 2_000;
+pub(super) const MAX_LINE: usize = 2_000;
 /// Maximum length of the value of a field, such as a path, in characters.
-const MAX_FIELD: usize = 1_000;
+pub(super) const MAX_FIELD: usize = 1_000;
 
 /// Returns the message of an approval form.
 pub(super) fn approval_text(question: &Question, call: &Call, remark: Option<&str>) -> String {

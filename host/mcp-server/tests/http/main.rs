@@ -7,6 +7,7 @@ mod client;
 mod limits;
 mod malformed;
 mod prompts;
+mod question_views;
 mod test_server;
 mod unauthenticated;
 

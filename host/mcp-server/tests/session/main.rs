@@ -7,6 +7,7 @@ mod approval_forms;
 mod approvals;
 mod eras;
 mod harness;
+mod question_views;
 mod roots;
 mod startup;
 mod tasks;

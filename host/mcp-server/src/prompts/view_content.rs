@@ -1,0 +1,72 @@
+//! A question as JSON for a view, which only arranges it: texts are escaped and bounded here.
+
+use serde_json::{Value, json};
+use toolhost_contract::policy::QuestionBlock;
+use toolhost_contract::{Call, ChangeSet, Question, text};
+
+use super::approval_form::choices;
+use super::question_text::{MAX_FIELD, MAX_LINE};
+
+/// Maximum number of diff lines over all changes of a call.
+const MAX_DIFF_LINES: usize = 2_000;
+
+pub(super) fn content(question: &Question, call: &Call) -> Value {
+    let document = question.document(&call.input);
+    let blocks: Vec<Value> = document.blocks.iter().filter_map(block).collect();
+    let choices: Vec<Value> = choices(question)
+        .into_iter()
+        .map(|(value, text)| json!({"value": value, "text": text}))
+        .collect();
+    json!({"title": document.title, "blocks": blocks, "choices": choices})
+}
+
+fn block(block: &QuestionBlock) -> Option<Value> {
+    Some(match block {
+        QuestionBlock::Fact {
+            label,
+            value,
+            is_warning,
+        } => {
+            // An approval covers exactly the value of a variable.
+            let max = if *label == "variable" {
+                usize::MAX
+            } else {
+                MAX_FIELD
+            };
+            let value = text::escape_line(value, max);
+            json!({"type": "fact", "label": label, "value": value, "isWarning": is_warning})
+        }
+        QuestionBlock::Text { label, text } => {
+            json!({"type": "text", "label": label, "lines": lines(text, usize::MAX)})
+        }
+        QuestionBlock::Changes(set) => changes(set),
+        // The input follows.
+        QuestionBlock::ClaimedEdit(_) => return None,
+        QuestionBlock::Input(input) => {
+            json!({"type": "input", "lines": lines(&format!("{input:#}"), usize::MAX)})
+        }
+    })
+}
+
+fn changes(set: &ChangeSet) -> Value {
+    let mut rest = MAX_DIFF_LINES;
+    let files = set.changes.iter().map(|change| {
+        let body = change.diff.as_ref().map_or("", |diff| diff.body());
+        let count = text::diff_lines(body).count();
+        let shown = lines(body, rest);
+        let hidden = count - shown.len();
+        rest -= shown.len();
+        // Whole, because the end contains the target of a link. Paths and targets are bounded by the file system.
+        let described = text::escape_line(&change.describe(), usize::MAX);
+        json!({"kind": change.kind.as_str(), "path": described, "lines": shown, "hidden": hidden})
+    });
+    let files: Vec<Value> = files.collect();
+    json!({"type": "changes", "summary": set.to_string(), "files": files})
+}
+
+fn lines(text: &str, max: usize) -> Vec<String> {
+    text::diff_lines(text)
+        .take(max)
+        .map(|line| text::escape_line(line, MAX_LINE))
+        .collect()
+}
