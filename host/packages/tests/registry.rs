@@ -10,7 +10,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use toolhost_contract::Digest;
-use toolhost_packages::{Fetched, PackageError, PackageStore, Reference, Registry};
+use toolhost_packages::{
+    FetchOptions, Fetched, PackageError, PackageStore, Reference, Registry, Revocations, Signer,
+    SigningKey, TrustPolicy, sign,
+};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const WASM: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -132,6 +135,54 @@ async fn a_component_is_fetched_with_its_digests() {
     let fetched = fetched.unwrap();
     assert_eq!(fetched.content, digest(WASM));
     assert_eq!(fetched.resolved, Some(digest(good().as_bytes())));
+}
+
+/// A registry with the API for referrers: what refers to the component is found without the tag that stands for it in
+/// others.
+#[tokio::test]
+async fn signatures_are_found_by_the_api_for_referrers() {
+    const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+    const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    let directory = tempfile::tempdir().unwrap();
+    let key = SigningKey::create(&directory.path().join("key")).unwrap();
+    let bundle = sign(&key, "n", digest(WASM));
+    let describe = |media_type: &str, text: &str, artifact_type: &str| {
+        serde_json::json!({
+            "mediaType": media_type, "digest": digest(text.as_bytes()), "size": text.len(), "artifactType": artifact_type,
+        })
+    };
+    let signature = serde_json::json!({
+        "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
+        "config": describe("application/vnd.oci.empty.v1+json", "{}", ""),
+        "layers": [describe(BUNDLE, &bundle, "")],
+    });
+    let signature = signature.to_string();
+    let index = serde_json::json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+        describe(MANIFEST, "a list of parts", "application/spdx+json"), describe(MANIFEST, &signature, BUNDLE),
+    ]});
+    let path = |kind: &str, of: &str| format!("/v2/n/{kind}/{}", digest(of.as_bytes()));
+    let referrers = format!("{}?artifactType={BUNDLE}", path("referrers", &good()));
+    let (artifact, blob) = (path("manifests", &signature), path("blobs", &bundle));
+    let address = serve(move |path| match path {
+        "/v2/n/manifests/1" => typed(MANIFEST, good().as_bytes()),
+        path if path == referrers => typed(INDEX, index.to_string().as_bytes()),
+        path if path == artifact => typed(MANIFEST, signature.as_bytes()),
+        path if path == blob => message("200 OK", "", bundle.as_bytes()),
+        path if path.ends_with(&digest(WASM).to_string()) => message("200 OK", "", WASM),
+        _ => not_found(),
+    })
+    .await;
+    let other = SigningKey::create(&directory.path().join("other")).unwrap();
+    for (author, is_accepted) in [(&key, true), (&other, false)] {
+        let options = FetchOptions {
+            signers: vec![Signer::Key(author.public())],
+            ..FetchOptions::default()
+        };
+        let (fetched, _state) = fetch(address, "").await;
+        let (policy, revocations) = (TrustPolicy::default(), Revocations::default());
+        let verified = fetched.unwrap().verify(&policy, &revocations, &options);
+        assert_eq!(verified.is_ok(), is_accepted);
+    }
 }
 
 /// A registry that requires a token, also of anonymous users, as most public ones do. `realm` is its server for tokens, if it is another one.
