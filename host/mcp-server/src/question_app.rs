@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ExtensionCapabilities, JsonObject,
-    MetaObject, RequestId, ResourceContents, Tool,
+    MetaObject, RequestId, ResourceContents, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
@@ -189,7 +189,13 @@ fn view_tools() -> [Tool; 2] {
         let Value::Object(schema) = schema else {
             unreachable!("schemas are objects")
         };
+        // Clients may ask their user before calls of tools that do more than read.
+        let hints = ToolAnnotations::new()
+            .read_only(name == QUESTION_TOOL)
+            .destructive(false)
+            .open_world(false);
         Tool::new(name, description, Arc::new(schema))
+            .with_annotations(hints)
             .with_meta(ui_meta(json!({"visibility": ["app"]})))
     };
     [

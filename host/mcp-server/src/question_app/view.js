@@ -4,6 +4,8 @@
   const key = document.querySelector("meta[name=toolhost-key]").content;
   const panel = document.querySelector("#question");
   const version = "2026-01-26";
+  /** Requests without a running call, 20 s each: a client can ask its user before it sends the call. */
+  const maxMisses = 30;
   const pending = new Map();
   let lastId = 0;
   let tool;
@@ -73,7 +75,7 @@
   async function follow(input) {
     let misses = 0;
     try {
-      while (!isEnded && misses < 3) {
+      while (!isEnded && misses < maxMisses) {
         const query = { key, arguments: input, tool, request, shown };
         const { running, question } = await call("toolhost_question", query);
         await answering;
