@@ -290,7 +290,13 @@ impl QuestionViews {
         let question = call.questions.first_mut().map(|open| {
             open.shown.get_or_insert_with(Instant::now);
             let arming = u64::try_from(ARMING.as_millis()).unwrap_or(u64::MAX);
-            json!({"ticket": open.ticket, "armingMs": arming, "content": open.content})
+            let is_known = query.shown.as_ref() == Some(&open.ticket);
+            let content = if is_known {
+                &Value::Null
+            } else {
+                &open.content
+            };
+            json!({"ticket": open.ticket, "armingMs": arming, "content": content})
         });
         drop(calls);
         self.changed.send_replace(());

@@ -7,8 +7,9 @@ use toolhost_contract::{Call, ChangeSet, Question, text};
 use super::approval_form::choices;
 use super::question_text::{MAX_FIELD, MAX_LINE};
 
-/// Maximum number of diff lines over all changes of a call.
+/// Maximum number of diff lines over all changes of a call, and of their bytes.
 const MAX_DIFF_LINES: usize = 2_000;
+const MAX_DIFF_BYTES: usize = 1 << 20;
 
 pub(super) fn content(question: &Question, call: &Call) -> Value {
     let document = question.document(&call.input);
@@ -37,25 +38,24 @@ fn block(block: &QuestionBlock) -> Option<Value> {
             json!({"type": "fact", "label": label, "value": value, "isWarning": is_warning})
         }
         QuestionBlock::Text { label, text } => {
-            json!({"type": "text", "label": label, "lines": lines(text, usize::MAX)})
+            json!({"type": "text", "label": label, "lines": lines(text)})
         }
         QuestionBlock::Changes(set) => changes(set),
         // The input follows.
         QuestionBlock::ClaimedEdit(_) => return None,
         QuestionBlock::Input(input) => {
-            json!({"type": "input", "lines": lines(&format!("{input:#}"), usize::MAX)})
+            json!({"type": "input", "lines": lines(&format!("{input:#}"))})
         }
     })
 }
 
 fn changes(set: &ChangeSet) -> Value {
-    let mut rest = MAX_DIFF_LINES;
+    let mut rest = (MAX_DIFF_LINES, MAX_DIFF_BYTES);
     let files = set.changes.iter().map(|change| {
         let body = change.diff.as_ref().map_or("", |diff| diff.body());
         let count = text::diff_lines(body).count();
-        let shown = lines(body, rest);
+        let shown = first_lines(body, &mut rest);
         let hidden = count - shown.len();
-        rest -= shown.len();
         // Whole, because the end contains the target of a link. Paths and targets are bounded by the file system.
         let described = text::escape_line(&change.describe(), usize::MAX);
         json!({"kind": change.kind.as_str(), "path": described, "lines": shown, "hidden": hidden})
@@ -64,9 +64,40 @@ fn changes(set: &ChangeSet) -> Value {
     json!({"type": "changes", "summary": set.to_string(), "files": files})
 }
 
-fn lines(text: &str, max: usize) -> Vec<String> {
-    text::diff_lines(text)
-        .take(max)
+fn lines(text: &str) -> Vec<String> {
+    first_lines(text, &mut (usize::MAX, usize::MAX))
+}
+
+/// Returns the lines that fit, whose number and bytes are subtracted from `rest`.
+fn first_lines(text: &str, rest: &mut (usize, usize)) -> Vec<String> {
+    let (max_lines, max_bytes) = rest;
+    let shown: Vec<String> = text::diff_lines(text)
+        .take(*max_lines)
         .map(|line| text::escape_line(line, MAX_LINE))
-        .collect()
+        .map_while(|line| {
+            *max_bytes = max_bytes.checked_sub(line.len())?;
+            Some(line)
+        })
+        .collect();
+    *max_lines -= shown.len();
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_escaped_and_bounded_in_number_and_bytes() {
+        for (text, rest, shown, after) in [
+            ("a\nb\nc\n", (2, 100), &["a", "b"][..], (0, 98)),
+            ("aaaa\nbbbb\ncccc\n", (9, 9), &["aaaa", "bbbb"], (7, 1)),
+            ("a\u{202e}\r\n", (1, 100), &[r"a\u{202e}\r"], (0, 89)),
+            ("", (1, 1), &[], (1, 1)),
+        ] {
+            let mut left = rest;
+            assert_eq!(first_lines(text, &mut left), shown, "{text:?}");
+            assert_eq!(left, after, "{text:?}");
+        }
+    }
 }
