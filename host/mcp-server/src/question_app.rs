@@ -73,16 +73,20 @@ impl Server {
     ) -> Option<Vec<Tool>> {
         let views = self.question_views(context)?;
         let mode = self.shared.kernel.policy().mode();
-        let link = json!({"resourceUri": uri(views), "visibility": ["model"]});
+        let uri = uri(views);
         let own = [QUESTION_TOOL, ANSWER_TOOL];
         let mut all: Vec<Tool> = tools
             .iter()
             .filter(|tool| !own.contains(&&*tool.name))
             .cloned()
             .collect();
-        for tool in all.iter_mut().filter(|tool| has_view(tool, mode)) {
+        for tool in &mut all {
+            let mut ui = json!({"visibility": ["model"]});
+            if has_view(tool, mode) {
+                ui["resourceUri"] = json!(uri);
+            }
             let meta = tool.meta.get_or_insert_default();
-            meta.0.insert(META_KEY.to_owned(), link.clone());
+            meta.0.insert(META_KEY.to_owned(), ui);
         }
         all.extend(view_tools());
         Some(all)

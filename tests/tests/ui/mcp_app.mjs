@@ -47,17 +47,21 @@ async function callWithView(name, input, { theme, width }) {
   await page.route("https://view.test/", (route) =>
     route.fulfill({ ...html, body: contents[0].text, headers: { "content-security-policy": policy } }),
   );
+  const call = { page, problems, isClosing: false };
+  // Messages can be on their way when the page is closed.
+  const inPage = (code, value) =>
+    page.evaluate(code, value).catch((error) => { if (!call.isClosing) problems.push(error.message); });
   const transport = {
     start: async () => {},
     close: async () => {},
-    send: (message) => page.evaluate((sent) => window.toView(sent), message),
+    send: (message) => inPage((sent) => window.toView(sent), message),
   };
   await page.exposeFunction("fromView", (message) => transport.onmessage?.(message));
   const capabilities = { serverTools: {}, logging: {} };
   const bridge = new AppBridge(client, { name: "apps", version: "0" }, capabilities, { hostContext: { theme, toolInfo: { tool } } });
   const initialized = new Promise((resolve) => { bridge.oninitialized = resolve; });
   bridge.onsizechange = ({ height }) =>
-    page.evaluate((height) => { document.querySelector("iframe").style.height = `${height}px`; }, height);
+    inPage((height) => { document.querySelector("iframe").style.height = `${height}px`; }, height);
   await bridge.connect(transport);
   const result = client.callTool({ name, arguments: input });
   await page.goto("https://client.test/");
@@ -66,13 +70,14 @@ async function callWithView(name, input, { theme, width }) {
   result.then((value) => bridge.sendToolResult(value)).catch(() => {});
   const view = page.frameLocator("#view");
   await view.getByRole("heading", { level: 1 }).waitFor();
-  return { page, view, result, bridge, problems };
+  return Object.assign(call, { view, result, bridge });
 }
 
-async function end({ page, bridge, problems }) {
-  await bridge.teardownResource({});
-  check(problems.length === 0, problems.join("\n"));
-  await page.context().close();
+async function end(call) {
+  await call.bridge.teardownResource({});
+  check(call.problems.length === 0, call.problems.join("\n"));
+  call.isClosing = true;
+  await call.page.context().close();
 }
 
 const text = (result) => result.content.map((part) => part.text ?? "").join("");

@@ -128,17 +128,19 @@ async fn only_clients_that_show_views_and_no_forms_get_the_view() {
         let mut client = ViewClient::start(is_modern).await;
         let tools = client.tools().await;
         let members = ui_members(&tools);
-        let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
-        for own in ["toolhost_question", "toolhost_answer"] {
-            assert!(
-                members.contains(&(own, &json!({"visibility": ["app"]}))),
-                "{members:?}"
-            );
+        assert_eq!(members.len(), tools.len());
+        for (name, ui) in members {
+            // The view can call its own tools only.
+            let is_own = ["toolhost_question", "toolhost_answer"].contains(&name);
+            let visibility = if is_own { "app" } else { "model" };
+            assert_eq!(ui["visibility"], json!([visibility]), "{name}");
+            match name {
+                "wipe" => assert!(ui["resourceUri"].is_string(), "{ui}"),
+                // Only reads.
+                "count" | "echo" => assert_eq!(ui["resourceUri"], Value::Null, "{name}"),
+                _ => {}
+            }
         }
-        assert!(names.contains(&"wipe"), "{names:?}");
-        assert!(!names.contains(&"count"), "it only reads: {names:?}");
-        let wipe = members.iter().find(|(name, _)| *name == "wipe").unwrap().1;
-        assert_eq!(wipe["visibility"], json!(["model"]), "views cannot call it");
     }
     let mut with_forms = views();
     with_forms["elicitation"] = json!({});
