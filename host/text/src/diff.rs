@@ -72,6 +72,16 @@ pub fn diff_lines(diff: &str) -> SplitTerminator<'_, char> {
     diff.split_terminator('\n')
 }
 
+/// Returns the numbers of the first old and new line of a hunk with this header, such as `@@ -3,4 +5,6 @@`.
+pub fn hunk_start(header: &str) -> Option<(usize, usize)> {
+    let mut words = header.split(' ').skip(1);
+    let mut number = |sign: char| {
+        let range = words.next()?.strip_prefix(sign)?;
+        range.split(',').next()?.parse().ok()
+    };
+    Some((number('-')?, number('+')?))
+}
+
 /// Maximum length of a line whose changed words are found, in bytes.
 const MAX_WORD_LINE: usize = 1_000;
 /// Time for the words of one pair of lines, which a busy machine does not reach.

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
 
-pub use diff::{ChangedWords, UnifiedDiff, changed_words, diff_lines};
+pub use diff::{ChangedWords, UnifiedDiff, changed_words, diff_lines, hunk_start};
 
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property
 /// `Default_Ignorable_Code_Point` of Unicode 16 except the two variation selectors of emoji, line separators and

@@ -80,7 +80,7 @@ fn parse<'a>(lines: &[&'a str], file: &str) -> Vec<Part<'a>> {
         };
         match sign {
             '@' => {
-                (old, new) = hunk_start(line).unwrap_or((old, new));
+                (old, new) = text::hunk_start(line).unwrap_or((old, new));
                 parts.push(Part::Header(line));
             }
             '-' => {
@@ -106,16 +106,6 @@ fn parse<'a>(lines: &[&'a str], file: &str) -> Vec<Part<'a>> {
     }
     mark_words(&mut parts);
     parts
-}
-
-/// Reads the first lines of `@@ -3,7 +3,8 @@`.
-fn hunk_start(header: &str) -> Option<(usize, usize)> {
-    let mut words = header.split(' ').skip(1);
-    let mut number = |sign: char| {
-        let range = words.next()?.strip_prefix(sign)?;
-        range.split(',').next()?.parse().ok()
-    };
-    Some((number('-')?, number('+')?))
 }
 
 fn mark_words(parts: &mut [Part]) {

@@ -67,7 +67,7 @@ fn parse(diff: &str, numbers: LineNumbers) -> Vec<DiffLine> {
         let mut shown = line.get(1..).unwrap_or_default();
         match sign {
             '@' if numbers == LineNumbers::Shown => {
-                (old, new) = hunk_start(line).unwrap_or_default();
+                (old, new) = text::hunk_start(line).unwrap_or_default();
                 if lines.is_empty() {
                     continue;
                 }
@@ -97,16 +97,6 @@ fn next(number: &mut usize) -> usize {
     let this = *number;
     *number += 1;
     this
-}
-
-/// The first line numbers of `@@ -3,4 +5,6 @@`.
-fn hunk_start(header: &str) -> Option<(usize, usize)> {
-    let mut words = header.split(' ').skip(1);
-    let mut number = |sign| {
-        let range = words.next()?.strip_prefix(sign)?;
-        range.split(',').next()?.parse().ok()
-    };
-    Some((number('-')?, number('+')?))
 }
 
 /// Removes unchanged lines that are more than [`CONTEXT_LINES`] away from a change.
