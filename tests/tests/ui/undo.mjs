@@ -4,6 +4,8 @@ import { check, checkNoProblems, hear, launch, open, tell } from "./ui_browser.m
 const browser = await launch();
 const page = await open(browser, process.env.LINK);
 await page.getByRole("link", { name: "Timeline" }).click();
+// Keys that are typed before have no effect.
+await page.waitForURL((url) => url.pathname === "/timeline");
 await page.keyboard.press("/");
 await page.keyboard.type("old.txt");
 await page.keyboard.press("Enter");
