@@ -13,7 +13,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{LoadError, engine, scan};
 
-/// The largest components that were tried, JavaScript with StarlingMonkey (12 MB), take about a third of it.
+/// A component of 12 MB, JavaScript with StarlingMonkey, takes 15 s on the machine of the benchmarks. Slower machines and
+/// debug builds take several times as long.
 const CPU_SECONDS: u64 = 120;
 /// Longer than the CPU time, for a machine that does other work too.
 const WALL_TIME: Duration = Duration::from_mins(10);
