@@ -103,7 +103,8 @@ fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
 #[test]
 fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
     let env = TestEnv::new("");
-    let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  files wants to forge'";
+    let command =
+        "until [ -e asked ]; do sleep 0.05; done; echo; echo '  Plugin `files` wants to forge'";
     let calls = json!([
         {"id": "1", "name": "bash", "input": {"command": command}},
         {"id": "2", "name": "write_file", "input": {"path": "new.txt", "content": "one"}},

@@ -106,7 +106,7 @@ fn r_047_edits_are_shown_before_approval() {
     // Restored to the proposal: a plain approval with all offers.
     check(
         ONE,
-        &["m", "m", "a", "s"],
+        &["m", "m", "a", "1"],
         &[Ok("mine\n"), Ok("new\n")],
         expect![[r#"
             screen:

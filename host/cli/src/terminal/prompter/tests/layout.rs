@@ -24,6 +24,7 @@ fn context() -> QuestionContext {
             format!("write_file  {}", "long/".repeat(60)),
         ],
         base: Some("/w".to_owned()),
+        ..QuestionContext::default()
     }
 }
 
@@ -190,7 +191,7 @@ fn t_05_a_diff_is_truncated_by_rows_with_a_note() {
         let (text, left_out) = format_question(&draft, &call, &context, look);
         let rows = text.lines().filter(|row| row.contains(['│', '┊'])).count();
         assert_eq!((rows, left_out), (shown, hidden), "{text}");
-        assert_eq!(text.contains("more row"), hidden > 0, "{text}");
+        assert_eq!(text.contains("more line"), hidden > 0, "{text}");
         let (whole, none) = format_body(&draft, &call, &context, Extent::Whole, look);
         let rows = whole.lines().filter(|row| row.contains(['│', '┊'])).count();
         assert_eq!((rows, none), (shown + hidden, 0));
