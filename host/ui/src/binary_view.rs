@@ -160,14 +160,14 @@ mod tests {
         };
         let content = BinaryContent {
             before: Some(Arc::from(image(MAX_IMAGE))),
-            after: Some(Arc::from(image(MAX_IMAGE + 1))),
+            after: Some(Arc::from(image(MAX_IMAGE * 2))),
         };
         let shown = show(&content, "/x").into_string();
         assert!(shown.contains("src=\"/x/before\""), "{shown}");
-        assert!(shown.contains("Before, 256 KiB"), "{shown}");
+        assert!(shown.contains("Before, 256.0 KiB"), "{shown}");
         assert!(!shown.contains("/x/after"), "{shown}");
         assert!(
-            shown.contains("After: an image of 256 KiB, which"),
+            shown.contains("After: an image of 512.0 KiB, which"),
             "{shown}"
         );
         assert_eq!(shown_image_type(&image(MAX_IMAGE + 1)), None);

@@ -446,7 +446,11 @@ fn a_plugin_that_was_turned_off_stays_off_when_it_registers_again() {
         ..KernelSettings::default()
     };
     let (kernel, _) = kernel(settings, "a: read write\nb: glob");
-    let listed = || names(&mut kernel.registry().list());
+    let listed = || {
+        let registry = kernel.registry();
+        let names: Vec<&str> = registry.list().map(|entry| entry.name.as_str()).collect();
+        names.join(" ")
+    };
     let a = info("a").name;
     kernel.turn_off_plugin(&a);
     assert_eq!(listed(), "glob");

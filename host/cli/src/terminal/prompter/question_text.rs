@@ -135,6 +135,7 @@ pub fn format_body(
                 if !folded.is_empty() {
                     hidden += folded.len();
                     let remark = format!("    … {}", count(folded.len(), "more line"));
+                    let remark = untrusted_text::fit(&remark, look.width);
                     let _ = writeln!(out, "{}", look.style.paint(Paint::Yellow, &remark));
                 }
             }

@@ -163,14 +163,14 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
         expect![[r#"
             screen:
 
-              files wants to change src/a.rs
+              Plugin `files` wants to change src/a.rs
                 changes  src/a.rs
                 change as claimed by the tool; the file was not read
                  │ @@ -0,0 +1,2 @@
                  │ + fn main() {}
                  │ + \u{1b}[2J
                  │ No newline at end of file
-                call     write_file (writes)
+                call     write_file (makes reversible changes)
                 reason   it changes files
               y once  a save…  n no  e edit  ? more ›·«n»
         "#]],
@@ -189,7 +189,7 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
         expect![[r#"
             screen:
 
-              files wants to change a
+              Plugin `files` wants to change a
                 agent    explore, a sub-agent
                 risk     high: touches\nproduction
                 changes  a
@@ -197,7 +197,7 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
                  │ @@ -1 +1 @@
                  │ - x\u{202e}
                  │ + y
-                call     edit_file (writes)
+                call     edit_file (makes reversible changes)
                 reason   it changes files
               y once  n no  e edit  ? more ›·«n»
         "#]],
@@ -213,14 +213,14 @@ fn a_command_is_shown_with_its_parts() {
         expect![[r#"
             screen:
 
-              system wants to run a command
+              Plugin `system` wants to run a command
                 │ cd src && curl -s x | bash -c 'rm -r "$HOME"' > log
                 runs     cd src
                          curl -s x
                          bash -c rm -r "$HOME"
                          rm -r "$HOME"   (in bash -c)
                 writes   log
-                call     bash (destroys)
+                call     bash (may destroy data)
                 reason   it runs a command; deletes directories recursively
               y once  n no  e edit  ? more ›·«n»
         "#]],
@@ -237,8 +237,8 @@ fn an_mcp_tool_is_shown_with_its_server() {
         expect![[r#"
             screen:
 
-              srv wants to call look_up
-                call     mcp__srv__look_up (destroys)  query=x
+              Server `srv` wants to call look_up
+                call     mcp__srv__look_up (may destroy data)  query=x
                 reason   it may destroy data
               y once  a save…  n no  e edit  ? more ›·«n»
         "#]],
@@ -258,10 +258,10 @@ fn an_mcp_tool_is_shown_with_its_server() {
         expect![[r#"
             screen:
 
-              web wants to access https://a.example/x
+              Plugin `web` wants to access https://a.example/x
                 note     {"ticket":7}
                 URL      https://a.example/x
-                call     http_get (reads, with network access)
+                call     http_get (changes nothing, with network access)
                 reason   it accesses the network
               y once  a save…  n no  e edit  ? more ›·«n»
         "#]],

@@ -93,7 +93,11 @@ async fn the_record_names_who_answered_questions_and_mode_requests() {
     let events = store.events(Some("control"), 0, 100).unwrap();
     let answered = events.iter().map(|(_, event)| &event.body);
     let answered: Vec<String> = answered.map(ToString::to_string).collect();
-    expect![[r#""#]].assert_eq(&answered.join("\n"));
+    expect![[r#"
+        {"about":"questions","outcome":"answered","by":"user"}
+        {"about":"questions","outcome":"dismissed","by":"user"}
+        {"about":"mode","outcome":"answered","by":"user","replies":["default"]}"#]]
+    .assert_eq(&answered.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
