@@ -182,7 +182,7 @@ fn t_06_a_window_that_was_made_narrower_is_asked_again() {
     terminal.type_keys("y");
     terminal.wait_for("asking again");
     let question = terminal.wait_for(KEYS);
-    assert!(question.contains("wants to create"), "{question}");
+    assert!(question.contains("Plugin `files` wants to"), "{question}");
     assert!(!is_written(&env));
     // A wider one changes nothing.
     terminal.resize(1, 200);
