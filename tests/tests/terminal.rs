@@ -450,7 +450,7 @@ fn plain_prompts_are_lines_without_control_sequences() {
     command.arg("--plain-prompts").env_remove("NO_COLOR");
     command.args(["--color", "never"]);
     let mut terminal = Terminal::start(&command, "");
-    terminal.wait_for("y once, a always…, n no, e edit, ? more\r\n");
+    terminal.wait_for("y once, a save…, n no, e edit, ? more\r\n");
     terminal.wait_for(ANSWER);
     assert!(terminal.is_line_mode());
     terminal.type_keys("i path=b.txt\n");
@@ -500,8 +500,8 @@ fn changed_words_are_emphasised_with_colors_of_the_palette() {
     let mut terminal = Terminal::start(&env.command_with_plugins(&arguments), "");
     let question = terminal.wait_for(KEYS);
     for part in [
-        "\u{1b}[31m- call \u{1b}[0m\u{1b}[31;7mAda\u{1b}[0m",
-        "\u{1b}[32m+ call \u{1b}[0m\u{1b}[32;7mGrace\u{1b}[0m",
+        "\u{1b}[31m- \u{1b}[0m\u{1b}[31mcall \u{1b}[0m\u{1b}[31;7mAda\u{1b}[0m",
+        "\u{1b}[32m+ \u{1b}[0m\u{1b}[32mcall \u{1b}[0m\u{1b}[32;7mGrace\u{1b}[0m",
         "\u{1b}[1my\u{1b}[0m once",
     ] {
         assert!(question.contains(part), "{question:?}");
