@@ -103,7 +103,8 @@ fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
 #[test]
 fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
     let env = TestEnv::new("");
-    let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  files wants to forge'";
+    let command =
+        "until [ -e asked ]; do sleep 0.05; done; echo; echo '  Plugin `files` wants to forge'";
     let calls = json!([
         {"id": "1", "name": "bash", "input": {"command": command}},
         {"id": "2", "name": "write_file", "input": {"path": "new.txt", "content": "one"}},
@@ -181,7 +182,7 @@ fn t_06_a_window_that_was_made_narrower_is_asked_again() {
     terminal.type_keys("y");
     terminal.wait_for("asking again");
     let question = terminal.wait_for(KEYS);
-    assert!(question.contains("wants to create"), "{question}");
+    assert!(question.contains("Plugin `files` wants to"), "{question}");
     assert!(!is_written(&env));
     // A wider one changes nothing.
     terminal.resize(1, 200);
@@ -449,7 +450,7 @@ fn plain_prompts_are_lines_without_control_sequences() {
     command.arg("--plain-prompts").env_remove("NO_COLOR");
     command.args(["--color", "never"]);
     let mut terminal = Terminal::start(&command, "");
-    terminal.wait_for("y once, a always…, n no, e edit, ? more\r\n");
+    terminal.wait_for("y once, a save…, n no, e edit, ? more\r\n");
     terminal.wait_for(ANSWER);
     assert!(terminal.is_line_mode());
     terminal.type_keys("i path=b.txt\n");
@@ -499,8 +500,8 @@ fn changed_words_are_emphasised_with_colors_of_the_palette() {
     let mut terminal = Terminal::start(&env.command_with_plugins(&arguments), "");
     let question = terminal.wait_for(KEYS);
     for part in [
-        "\u{1b}[31m- call \u{1b}[0m\u{1b}[31;7mAda\u{1b}[0m",
-        "\u{1b}[32m+ call \u{1b}[0m\u{1b}[32;7mGrace\u{1b}[0m",
+        "\u{1b}[31m- \u{1b}[0m\u{1b}[31mcall \u{1b}[0m\u{1b}[31;7mAda\u{1b}[0m",
+        "\u{1b}[32m+ \u{1b}[0m\u{1b}[32mcall \u{1b}[0m\u{1b}[32;7mGrace\u{1b}[0m",
         "\u{1b}[1my\u{1b}[0m once",
     ] {
         assert!(question.contains(part), "{question:?}");

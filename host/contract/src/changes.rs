@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -34,8 +35,55 @@ pub struct FileChange {
     pub diff: Option<FileDiff>,
     /// The reason for a missing diff, for a file whose content changed.
     pub no_diff_reason: Option<&'static str>,
-    /// The content of a binary file up to the display limit, for front ends that can show it.
-    pub binary: Option<BinaryContent>,
+    /// The content without a diff, for front ends that can show it.
+    pub content: Option<UndiffedContent>,
+}
+
+/// The content of a file whose change has no diff.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UndiffedContent {
+    /// Of a binary file up to the display limit.
+    Binary(BinaryContent),
+    /// Of a file beyond the limit.
+    Large(LargeContent),
+}
+
+/// A side of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeSide {
+    Before,
+    After,
+}
+
+/// Opens the content of a file while its change is staged. `None`: the file does not exist on this side, or not any more.
+/// Blocks.
+type OpenContent = dyn Fn(ChangeSide) -> Option<File> + Send + Sync;
+
+/// The content of a file that is opened when it is needed.
+#[derive(Clone)]
+pub struct LargeContent(Arc<OpenContent>);
+
+impl LargeContent {
+    pub fn new(open: impl Fn(ChangeSide) -> Option<File> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(open))
+    }
+
+    /// Opens one side. Blocks.
+    pub fn open(&self, side: ChangeSide) -> Option<File> {
+        (self.0)(side)
+    }
+}
+
+impl fmt::Debug for LargeContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LargeContent")
+    }
+}
+
+impl PartialEq for LargeContent {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// The content of a binary file before and after a change. `None`: the file does not exist.
@@ -53,6 +101,14 @@ impl BinaryContent {
 }
 
 impl FileChange {
+    /// Returns the content of a binary file up to the display limit.
+    pub fn binary(&self) -> Option<&BinaryContent> {
+        match &self.content {
+            Some(UndiffedContent::Binary(content)) => Some(content),
+            Some(UndiffedContent::Large(_)) | None => None,
+        }
+    }
+
     /// Describes the targets of a symbolic link, unescaped: `target "a" → "b"`. They are quoted, because they can contain
     /// any character. `None` if the path is not a link and was none.
     pub fn describe_link(&self) -> Option<String> {
@@ -114,6 +170,16 @@ impl ChangeKind {
             ChangeKind::Moved { .. } => "moved",
         }
     }
+
+    /// What the change does to the file, for a change that is not applied yet.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            ChangeKind::Created => "create",
+            ChangeKind::Modified => "modify",
+            ChangeKind::Deleted => "delete",
+            ChangeKind::Moved { .. } => "move",
+        }
+    }
 }
 
 impl FileKind {
@@ -149,6 +215,11 @@ impl ChangeSet {
             (Some(change), None) if change.file_kind != FileKind::Directory => Some(change),
             _ => None,
         }
+    }
+
+    pub fn deletes(&self) -> bool {
+        let mut changes = self.changes.iter();
+        changes.any(|change| change.kind == ChangeKind::Deleted)
     }
 
     /// Returns every affected path once, including both paths of a move.
@@ -189,7 +260,7 @@ impl ChangeSet {
     pub fn diff_bytes(&self) -> usize {
         let size = |change: &FileChange| {
             let diff = change.diff.as_ref().map_or(0, FileDiff::memory_size);
-            let binary = change.binary.as_ref().map_or(0, BinaryContent::memory_size);
+            let binary = change.binary().map_or(0, BinaryContent::memory_size);
             diff + binary
         };
         self.changes.iter().map(size).sum()
@@ -298,7 +369,7 @@ mod tests {
             executable: false,
             diff: None,
             no_diff_reason: None,
-            binary: None,
+            content: None,
         }
     }
 

@@ -228,6 +228,16 @@ impl Effect {
             Effect::Destroys => "destroys",
         }
     }
+
+    /// What a tool with this effect does, for users.
+    pub fn description(self) -> &'static str {
+        match self {
+            Effect::Pure => "depends only on its input",
+            Effect::Reads => "changes nothing",
+            Effect::Writes => "makes reversible changes",
+            Effect::Destroys => "may destroy data",
+        }
+    }
 }
 
 /// How calls of a tool may overlap with other calls.

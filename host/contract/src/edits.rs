@@ -124,7 +124,7 @@ mod tests {
                 new: "new".to_owned(),
             }),
             no_diff_reason: None,
-            binary: None,
+            content: None,
         }
     }
 

@@ -41,8 +41,8 @@ pub use backend::{
 };
 pub use call::{Access, Call, CallId};
 pub use changes::{
-    BinaryContent, ChangeKind, ChangeSet, CommitError, CommitRecovery, FileChange, FileKind,
-    RecoveryOutcome, StagedChanges,
+    BinaryContent, ChangeKind, ChangeSet, ChangeSide, CommitError, CommitRecovery, FileChange,
+    FileKind, LargeContent, RecoveryOutcome, StagedChanges, UndiffedContent,
 };
 pub use descriptor::{
     Annotations, Concurrency, Descriptor, Effect, Example, Source, UnclearDestination,

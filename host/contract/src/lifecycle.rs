@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use input::CallInput;
-pub use mask::{mask_text, mask_value};
+pub use mask::{mask_diff, mask_text, mask_value};
 pub use record::{
     ApprovalRecord, CallOrigin, CallRecord, CallUsage, InvalidTransition, TrailEntry,
 };

@@ -37,7 +37,7 @@ pub use kernel::{
     deny_deferred,
 };
 pub use pending_questions::{AttributedAnswer, PendingQuestion, QuestionError};
-pub use prompter::{CallbackPrompter, NoPrompter, Prompter, ScriptedPrompter};
+pub use prompter::{AttributedReplies, CallbackPrompter, NoPrompter, Prompter, ScriptedPrompter};
 pub use register::RegisterError;
 pub use registry::{
     PluginInfo, RegistrySnapshot, ToolEntry, ToolInfo, UnavailableTool, UnknownTool,

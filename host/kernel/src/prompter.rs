@@ -38,6 +38,18 @@ pub trait Prompter: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
+    /// Like [`Prompter::interview`], with the author of the replies.
+    fn attributed_interview<'a>(
+        &'a self,
+        interview: &'a QuestionForm,
+    ) -> BoxFuture<'a, Option<AttributedReplies>> {
+        Box::pin(async move {
+            let replies = self.interview(interview).await?;
+            let by = self.author(&interview.call);
+            Some(AttributedReplies { replies, by })
+        })
+    }
+
     /// Returns how to make a user available, for the error message when there is none.
     fn remedy(&self) -> Option<&str> {
         None
@@ -45,6 +57,14 @@ pub trait Prompter: Send + Sync {
 
     /// The question about this call was answered elsewhere; the future of [`Prompter::ask`] is dropped next.
     fn answered_elsewhere(&self, _call: &CallId, _by: &str) {}
+}
+
+/// The replies to the questions of a tool, and their author.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttributedReplies {
+    /// `None`: the user dismissed the questions.
+    pub replies: Option<Vec<UserAnswer>>,
+    pub by: String,
 }
 
 /// A prompter without a user. Questions are denied with a hint which rule would allow the call.

@@ -102,6 +102,7 @@ pub(crate) fn prepare(
                 .disabled_tools
                 .iter()
                 .any(|selector| named(selector)),
+            turned_off: false,
             timeout: own_timeout.or(plugin.timeout).or(settings.timeout),
             plugin: Arc::clone(&plugin),
             tool: Arc::new(tool),

@@ -43,6 +43,8 @@ pub struct ToolEntry {
     /// Version of the tool. Identifies it together with its name and plugin.
     pub version: Version,
     pub enabled: bool,
+    /// Whether it is disabled only because its plugin is turned off.
+    pub turned_off: bool,
     /// From the configuration or the plugin; takes precedence over the timeout that the tool declares.
     pub timeout: Option<Duration>,
     /// The operator's version requirement for the tool's name.
@@ -105,6 +107,15 @@ impl ToolEntry {
             .and_then(|rest| rest.strip_prefix('/'))
             .is_some_and(|tool| tool == self.tool.name.as_str())
             || key.contains("__") && key == self.tool.name.qualified(&self.plugin.name).as_str()
+    }
+
+    /// Disables the tool until its plugin is turned on.
+    pub(crate) fn turn_off(&mut self) {
+        self.turned_off |= std::mem::take(&mut self.enabled);
+    }
+
+    pub(crate) fn turn_on(&mut self) {
+        self.enabled |= std::mem::take(&mut self.turned_off);
     }
 
     /// Whether both entries are the same tool, whatever their current names.

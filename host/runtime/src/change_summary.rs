@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use toolhost_contract::text::{self, UnifiedDiff};
 use toolhost_contract::{
-    BinaryContent, ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES,
+    BinaryContent, ChangeKind, ChangeSide, FileChange, FileDiff, FileKind, LargeContent,
+    MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, UndiffedContent,
 };
-use toolhost_vfs::{Access, Change, FileState, Location, OpenHow, PathState, Scope};
+use toolhost_vfs::{
+    Access, Change, FileState, Location, OpenHow, PathState, Scope, Stage, StagedChange,
+};
 
 /// Limits of text diffs: bytes of one file, bytes of all files of a call, and number of diffs.
 const DIFF_BYTES: u64 = MAX_EDIT_BYTES as u64;
@@ -59,9 +62,12 @@ impl DiffBuilder {
             (None, _, _) => ChangeKind::Modified,
         };
         let (old, new) = (file(before), file(after));
-        let (diff, undiffed, binary) = match self.content(change, old_content, new_content) {
+        let (diff, undiffed, content) = match self.content(change, old_content, new_content) {
             Ok(Some(ShownContent::Text(diff))) => (Some(diff), None, None),
-            Ok(Some(ShownContent::Binary(content))) => (None, Some("binary"), Some(content)),
+            Ok(Some(ShownContent::Binary(content))) => {
+                let content = UndiffedContent::Binary(content);
+                (None, Some("binary"), Some(content))
+            }
             Ok(None) => (None, None, None),
             Err(why) => (None, Some(why), None),
         };
@@ -90,8 +96,20 @@ impl DiffBuilder {
             executable: new.is_some_and(|file| file.mode & 0o111 != 0),
             diff,
             no_diff_reason: undiffed,
-            binary,
+            content,
         }
+    }
+
+    /// Describes a change of a stage. The content of a file beyond the limits can be opened until the stage is dropped.
+    pub(crate) fn staged_change(&mut self, stage: &Stage, staged: &StagedChange) -> FileChange {
+        let at = &staged.change.at;
+        let old = || open_below(stage.scope(), at);
+        let new = || File::open(staged.content.as_ref()?).ok();
+        let mut described = self.change(&staged.change, old, new);
+        if described.no_diff_reason.is_some() && described.content.is_none() {
+            described.content = Some(UndiffedContent::Large(large_content(stage, staged)));
+        }
+        described
     }
 
     /// `None`: the content did not change.
@@ -139,6 +157,20 @@ impl DiffBuilder {
             }
         }))
     }
+}
+
+fn large_content(stage: &Stage, staged: &StagedChange) -> LargeContent {
+    // Does not keep the stage alive, because the description of a change can outlive the call.
+    let stage = stage.downgrade();
+    let before = file(&staged.change.before).map(|_| staged.change.at.clone());
+    let after = staged.content.clone();
+    LargeContent::new(move |side| {
+        let stage = stage.upgrade()?;
+        match side {
+            ChangeSide::Before => open_below(stage.scope(), before.as_ref()?),
+            ChangeSide::After => File::open(after.as_ref()?).ok(),
+        }
+    })
 }
 
 /// The real file, opened as the guest would open it.

@@ -16,7 +16,7 @@ use toolhost_vfs::{
     Stage, StageError, StagedChange,
 };
 
-use crate::change_summary::{DiffBuilder, file_diff, host_path, open_below};
+use crate::change_summary::{DiffBuilder, file_diff, host_path};
 
 /// Directory of the stages and store of replaced content. Both are accessible to the host only.
 #[derive(Clone)]
@@ -184,11 +184,7 @@ impl StagedFiles {
             Err(error) => return Err(stage_error(error)),
         };
         let mut diffs = DiffBuilder::default();
-        let describe = |one: &StagedChange| {
-            let old = || open_below(stage.scope(), &one.change.at);
-            let new = || File::open(one.content.as_ref()?).ok();
-            diffs.change(&one.change, old, new)
-        };
+        let describe = |one: &StagedChange| diffs.staged_change(&stage, one);
         let changes = ChangeSet {
             changes: staged.iter().map(describe).collect(),
         };

@@ -3,38 +3,39 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use toolhost_contract::BinaryContent;
+use toolhost_contract::units::format_size;
+use toolhost_contract::{BinaryContent, ChangeSide};
 
 /// Bytes in a row, and the maximum number of shown rows.
 const ROW: usize = 16;
 const MAX_ROWS: usize = 48;
 
-/// The side of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    Before,
-    After,
-}
+/// Maximum size of an image that is shown, in bytes.
+const MAX_IMAGE: usize = 256 << 10;
 
-impl Side {
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "before" => Some(Self::Before),
-            "after" => Some(Self::After),
-            _ => None,
-        }
-    }
-
-    pub fn of(self, content: &BinaryContent) -> Option<&[u8]> {
-        match self {
-            Side::Before => content.before.as_deref(),
-            Side::After => content.after.as_deref(),
-        }
+/// Parses the side of a change in an address.
+pub fn parse_side(name: &str) -> Option<ChangeSide> {
+    match name {
+        "before" => Some(ChangeSide::Before),
+        "after" => Some(ChangeSide::After),
+        _ => None,
     }
 }
 
-/// Returns the media type of an image that browsers show without running anything.
-pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
+/// Returns the content of one side.
+pub fn content_of(content: &BinaryContent, side: ChangeSide) -> Option<&[u8]> {
+    match side {
+        ChangeSide::Before => content.before.as_deref(),
+        ChangeSide::After => content.after.as_deref(),
+    }
+}
+
+/// Returns the media type of an image that browsers show without running anything, unless it is too large to be shown.
+pub fn shown_image_type(bytes: &[u8]) -> Option<&'static str> {
+    image_type(bytes).filter(|_| bytes.len() <= MAX_IMAGE)
+}
+
+fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -61,31 +62,39 @@ pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
 /// Shows a change of a binary file. `address` is where its sides are served.
 pub fn show(content: &BinaryContent, address: &str) -> Markup {
     let sides = [
-        (Side::Before, "before", "Before"),
-        (Side::After, "after", "After"),
+        (content_of(content, ChangeSide::Before), "before", "Before"),
+        (content_of(content, ChangeSide::After), "after", "After"),
     ];
-    let is_image = sides.iter().any(|(side, ..)| {
-        side.of(content)
-            .is_some_and(|bytes| image_type(bytes).is_some())
-    });
+    let is_image = |bytes: &[u8]| image_type(bytes).is_some();
+    let has_image = sides.iter().any(|(bytes, ..)| bytes.is_some_and(is_image));
     html! {
-        @if is_image {
+        @if has_image {
             div class="images" {
-                @for (side, name, label) in sides {
-                    @match side.of(content) {
-                        Some(bytes) if image_type(bytes).is_some() => figure {
-                            img src={ (address) "/" (name) } alt={ "The image " (name) " the change" };
-                            figcaption { (label) }
-                        },
-                        Some(_) => figure { figcaption { (label) ": no image" } },
-                        None => {},
-                    }
+                @for (bytes, name, label) in sides {
+                    @if let Some(bytes) = bytes { (figure(bytes, name, label, address)) }
                 }
             }
         }
-        details class="block" open[!is_image] {
+        details class="block" open[!has_image] {
             summary { "Bytes" }
             (hex(content.before.as_deref().unwrap_or_default(), content.after.as_deref().unwrap_or_default()))
+        }
+    }
+}
+
+/// One side of a change of an image.
+fn figure(bytes: &[u8], name: &str, label: &str, address: &str) -> Markup {
+    let size = format_size(bytes.len() as u64);
+    html! {
+        figure {
+            @if shown_image_type(bytes).is_some() {
+                img src={ (address) "/" (name) } loading="lazy" alt={ "The image " (name) " the change" };
+                figcaption { (label) ", " (size) }
+            } @else if image_type(bytes).is_some() {
+                figcaption { (label) ": an image of " (size) ", which is not shown because it has more than " (format_size(MAX_IMAGE as u64)) }
+            } @else {
+                figcaption { (label) ": no image, " (size) }
+            }
         }
     }
 }
@@ -118,7 +127,7 @@ fn hex(before: &[u8], after: &[u8]) -> Markup {
                 }
             }
         }
-        @if different.len() > MAX_ROWS { p class="note" { (different.len() - MAX_ROWS) " more rows differ" } }
+        @if different.len() > MAX_ROWS { p class="note" { (different.len() - MAX_ROWS) " more lines differ" } }
     }
 }
 
@@ -141,6 +150,28 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn large_images_are_not_shown_and_their_size_is_stated() {
+        let image = |length: usize| {
+            let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+            bytes.resize(length, 0);
+            bytes
+        };
+        let content = BinaryContent {
+            before: Some(Arc::from(image(MAX_IMAGE))),
+            after: Some(Arc::from(image(MAX_IMAGE * 2))),
+        };
+        let shown = show(&content, "/x").into_string();
+        assert!(shown.contains("src=\"/x/before\""), "{shown}");
+        assert!(shown.contains("Before, 256.0 KiB"), "{shown}");
+        assert!(!shown.contains("/x/after"), "{shown}");
+        assert!(
+            shown.contains("After: an image of 512.0 KiB, which"),
+            "{shown}"
+        );
+        assert_eq!(shown_image_type(&image(MAX_IMAGE + 1)), None);
+    }
 
     #[test]
     fn only_rows_that_differ_are_shown_and_only_images_are_served() {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use toolhost_shell_syntax::{
-    RedirectTarget, Script, Word, describe_danger, find_risky_options, is_read_only, parse,
+    RedirectTarget, Script, Word, describe_danger, find_risky_options, parse,
 };
 
 use crate::guest_text::{code, sentence};
@@ -20,8 +20,6 @@ pub fn show(command: &str) -> Option<Markup> {
         div class="commands" {
             @if let Some(danger) = describe_danger(&script) {
                 p class="danger-text" { "This " (danger) "." }
-            } @else if is_read_only(&script) {
-                p class="note" { "Every command is known to read only." }
             }
             (commands(&script))
             @for target in &script.writes {
@@ -75,11 +73,5 @@ mod tests {
         let shown = show("ls '<b>'").unwrap().into_string();
         assert!(shown.contains("&lt;b&gt;"), "{shown}");
         assert!(show("echo 'unfinished").is_none());
-        assert!(
-            show("ls -l")
-                .unwrap()
-                .into_string()
-                .contains("known to read only")
-        );
     }
 }

@@ -9,7 +9,7 @@ use toolhost_store::CommitRow;
 use crate::diff_view::{self, DiffLayout};
 use crate::guest_text::{code, line};
 use crate::host_view::FileHistory;
-use crate::question_view::MAX_DESCRIPTION;
+use crate::question_details::MAX_DESCRIPTION;
 use crate::state::AppState;
 
 /// Maximum number of shown changes, and of rows of all differences.
@@ -67,7 +67,7 @@ pub fn changes(set: &ChangeSet, name: &str) -> Markup {
 fn file(change: &FileChange, name: &str, rows: &mut usize) -> Markup {
     let shown = change.diff.as_ref().map(|diff| {
         // What a call wrote can contain secrets, and this page is about the past.
-        let body = toolhost_contract::lifecycle::mask_text(diff.body());
+        let body = toolhost_contract::lifecycle::mask_diff(diff.body());
         let label = format!("{} in {name}", change.path);
         diff_view::show(&body, DiffLayout::Unified, rows, &label)
     });

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
 use toolhost_contract::lifecycle::Timestamp;
-use toolhost_contract::{Call, CallId, Question, QuestionForm, UserAnswer};
-use toolhost_kernel::Clock;
-
-use crate::risk::{Risk, assess};
+use toolhost_contract::policy::{Risk, TitlePlace};
+use toolhost_contract::{Call, CallId, Question, QuestionForm};
+use toolhost_kernel::{AttributedReplies, Clock};
 
 /// Number of answered questions that are remembered.
 const MAX_RESOLVED: usize = 500;
@@ -26,6 +25,10 @@ pub struct PendingEntry {
     /// Covers everything that the page shows about the question, in hexadecimal.
     pub digest: String,
     pub asked_at: Timestamp,
+    /// What the call would do, in one line, unescaped.
+    pub title: String,
+    /// The number of changes and of changed lines.
+    pub change_counts: Option<String>,
     pub risk: Risk,
     pub risk_reason: &'static str,
 }
@@ -35,7 +38,7 @@ pub struct PendingInterview {
     pub number: u64,
     pub form: QuestionForm,
     pub asked_at: Timestamp,
-    answer: Mutex<Option<oneshot::Sender<Option<Vec<UserAnswer>>>>>,
+    answer: Mutex<Option<oneshot::Sender<AttributedReplies>>>,
 }
 
 /// How a question ended.
@@ -97,6 +100,8 @@ pub struct Inbox {
     served: AtomicBool,
     version: watch::Sender<u64>,
     pub(crate) clock: Clock,
+    /// Titles show paths below this directory relative to it.
+    pub(crate) base: Option<String>,
 }
 
 /// Keeps an entry listed until dropped.
@@ -109,7 +114,7 @@ pub(crate) struct EntryGuard<'a> {
 pub(crate) struct InterviewGuard<'a> {
     inbox: &'a Inbox,
     number: u64,
-    pub(crate) answer: oneshot::Receiver<Option<Vec<UserAnswer>>>,
+    pub(crate) answer: oneshot::Receiver<AttributedReplies>,
 }
 
 /// Why an answer of the page was not accepted.
@@ -122,12 +127,13 @@ pub(crate) enum EntryMissing {
 }
 
 impl Inbox {
-    pub fn new(clock: Clock) -> Arc<Self> {
+    pub fn new(clock: Clock, base: Option<String>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             served: AtomicBool::new(false),
             version: watch::Sender::new(0),
             clock,
+            base,
         })
     }
 
@@ -146,8 +152,10 @@ impl Inbox {
     }
 
     pub(crate) fn open(&self, question: &Question, call: &Call) -> EntryGuard<'_> {
-        let (risk, risk_reason) = assess(question);
+        let (risk, risk_reason) = question.risk();
         let digest = digest(question, call);
+        let title = question.title(TitlePlace::List, self.base.as_deref());
+        let change_counts = question.changes.as_ref().map(ToString::to_string);
         let mut state = self.lock();
         state.last_number += 1;
         let number = state.last_number;
@@ -158,6 +166,8 @@ impl Inbox {
             call: call.clone(),
             digest,
             asked_at: self.clock.now(),
+            title,
+            change_counts,
             risk,
             risk_reason,
         });
@@ -310,7 +320,7 @@ impl State {
         self.resolved.push_front(Resolution {
             number,
             call: entry.call.id.clone(),
-            title: entry.title(),
+            title: entry.title.clone(),
             outcome,
             by,
             at,
@@ -359,20 +369,13 @@ impl Drop for InterviewGuard<'_> {
 
 impl PendingInterview {
     /// Passes the replies to the tool. `false`: somebody else has answered, or the call has ended.
-    pub(crate) fn reply(&self, replies: Option<Vec<UserAnswer>>) -> bool {
+    pub(crate) fn reply(&self, replies: AttributedReplies) -> bool {
         let sender = self
             .answer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         sender.is_some_and(|sender| sender.send(replies).is_ok())
-    }
-}
-
-impl PendingEntry {
-    /// What the call would do, in one line, unescaped.
-    pub(crate) fn title(&self) -> String {
-        crate::question_view::title(&self.question)
     }
 }
 
@@ -426,11 +429,8 @@ fn digest(question: &Question, call: &Call) -> String {
             add(diff.original.as_deref().unwrap_or_default());
             add(&diff.new);
         }
-        for side in change
-            .binary
-            .iter()
-            .flat_map(|binary| [&binary.before, &binary.after])
-        {
+        let binary = change.binary().into_iter();
+        for side in binary.flat_map(|binary| [&binary.before, &binary.after]) {
             let bytes = side.as_deref().unwrap_or_default();
             add(blake3::hash(bytes).to_hex().as_str());
         }

@@ -7,11 +7,12 @@ use axum::response::Redirect;
 use http::StatusCode;
 use maud::{Markup, html};
 use toolhost_contract::{QuestionForm, UserAnswer, UserQuestion, UserQuestionKind};
+use toolhost_kernel::AttributedReplies;
 
 use crate::access::Session;
 use crate::error_page::ErrorPage;
 use crate::form::{CheckedForm, form};
-use crate::guest_text::{block, line};
+use crate::guest_text::{block, line, sentence};
 use crate::inbox::PendingInterview;
 use crate::relative_time;
 use crate::state::AppState;
@@ -25,7 +26,7 @@ pub fn title(interview: &PendingInterview) -> String {
     let first = interview.form.questions.first();
     let question = first.map_or("a question", |question| &question.question);
     format!(
-        "{} asks: {}",
+        "Plugin `{}` asks: {}",
         interview.form.plugin,
         toolhost_contract::text::head(question, 200)
     )
@@ -48,7 +49,7 @@ pub fn show(state: &AppState, session: &Session, interview: &PendingInterview) -
                 } @else {
                     p class="eyebrow" { span class="risk asks" { "Question" } span { "A tool waits for your answer" } }
                 }
-                h2 id="question-title" tabindex="-1" { (line(&title(interview), 300)) }
+                h2 id="question-title" tabindex="-1" { (sentence(&title(interview), 300)) }
                 p class="meta" {
                     "tool " (line(&asks.tool, 100))
                     @if let Some(agent) = &asks.agent { " · sub-agent " (line(agent, 80)) }
@@ -141,7 +142,8 @@ pub async fn reply(
                 .link(format!("/?interview={number}"), "Show the questions again")
         })?),
     };
-    if interview.reply(replies) {
+    let by = state.approver();
+    if interview.reply(AttributedReplies { replies, by }) {
         Ok(Redirect::to("/"))
     } else {
         Err(closed())

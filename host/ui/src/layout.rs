@@ -92,7 +92,7 @@ const KEYS: [(&str, &str); 7] = [
     ("j", "next question"),
     ("k", "previous question"),
     ("y", "approve once"),
-    ("a", "approve and remember: choose for what"),
+    ("a", "save an approval: choose its scope"),
     ("e", "edit before approving"),
     ("n", "decline, with a message"),
     ("?", "show these keys"),

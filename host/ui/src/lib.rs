@@ -28,10 +28,11 @@ mod log_view;
 mod outcome;
 mod pages;
 mod prompter;
+mod question_details;
 mod question_view;
 mod record_pages;
 mod relative_time;
-mod risk;
+mod render_cache;
 mod server;
 mod state;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod call;
 mod cancel;
+mod content;
 mod edit;
 mod export;
 mod health;
@@ -27,6 +28,10 @@ pub fn routes() -> Router<Arc<AppState>> {
         .route(
             "/questions/{number}/files/{index}/{side}",
             get(inbox::image),
+        )
+        .route(
+            "/questions/{number}/contents/{index}/{side}",
+            get(content::content),
         )
         .route("/questions/{number}/edit", get(edit::edit))
         .route("/interviews/{number}", post(interviews::reply))

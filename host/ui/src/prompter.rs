@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question, QuestionForm, UserAnswer};
-use toolhost_kernel::Prompter;
+use toolhost_kernel::{AttributedReplies, Prompter};
 
 use crate::inbox::Inbox;
 
@@ -59,17 +59,27 @@ impl Prompter for UiPrompter {
         interview: &'a QuestionForm,
     ) -> BoxFuture<'a, Option<Option<Vec<UserAnswer>>>> {
         Box::pin(async move {
+            let given = self.attributed_interview(interview).await?;
+            Some(given.replies)
+        })
+    }
+
+    fn attributed_interview<'a>(
+        &'a self,
+        interview: &'a QuestionForm,
+    ) -> BoxFuture<'a, Option<AttributedReplies>> {
+        Box::pin(async move {
             let mut entry = self.inbox.open_interview(interview);
             let elsewhere = async {
-                match self.inner.interview(interview).await {
+                match self.inner.attributed_interview(interview).await {
                     None if self.inbox.is_served() => pending().await,
-                    replies => replies,
+                    given => given,
                 }
             };
             tokio::select! {
                 biased;
-                Ok(replies) = &mut entry.answer => Some(replies),
-                replies = elsewhere => replies,
+                Ok(given) = &mut entry.answer => Some(given),
+                given = elsewhere => given,
             }
         })
     }

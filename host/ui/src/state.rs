@@ -1,7 +1,6 @@
 //! What the handlers of all pages share.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,10 @@ use crate::access::Access;
 use crate::history::HistorySources;
 use crate::host_view::HostView;
 use crate::inbox::Inbox;
+use crate::render_cache::RenderCache;
+
+/// Maximum number of files that are downloaded at once.
+const MAX_DOWNLOADS: usize = 4;
 
 /// What the page may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +42,11 @@ pub struct AppState {
     pub options: UiOptions,
     pub access: Access,
     pub history: Arc<HistorySources>,
-    /// Tools that a page has turned off.
-    disabled_tools: Mutex<BTreeSet<String>>,
+    pub rendered: RenderCache,
     /// Bounds the open event streams.
     pub streams: Arc<Semaphore>,
+    /// Bounds the downloads of files.
+    pub downloads: Arc<Semaphore>,
     /// Cancelled when the server stops.
     pub stop: CancellationToken,
 }
@@ -58,17 +62,11 @@ impl AppState {
             options,
             access,
             history,
-            disabled_tools: Mutex::default(),
+            rendered: RenderCache::default(),
             streams: Arc::new(Semaphore::new(max_streams)),
+            downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
             stop: CancellationToken::new(),
         }
-    }
-
-    /// The tools that a page has turned off, for as long as the host runs.
-    pub fn disabled_tools(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.disabled_tools
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn inbox(&self) -> &Inbox {

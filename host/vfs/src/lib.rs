@@ -79,7 +79,7 @@ pub use self::{
     open::{OpenHow, Opened},
     read_tracker::ReadTracker,
     scope::{Root, Scope},
-    stage::{Stage, StageError, StageLimits, StagedChange},
+    stage::{Stage, StageError, StageLimits, StagedChange, WeakStage},
     stat::{EntryKind, FileId, Stat},
     sys::missing_kernel_support,
 };

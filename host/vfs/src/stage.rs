@@ -25,7 +25,7 @@ use std::{
     io,
     os::fd::BorrowedFd,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 pub use self::changes::{StageError, StagedChange};
@@ -52,6 +52,16 @@ pub struct StageLimits {
 #[derive(Debug, Clone)]
 pub struct Stage(Arc<Inner>);
 
+/// A stage that may have been committed or dropped.
+#[derive(Debug, Clone)]
+pub struct WeakStage(Weak<Inner>);
+
+impl WeakStage {
+    pub fn upgrade(&self) -> Option<Stage> {
+        self.0.upgrade().map(Stage)
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     scope: Scope,
@@ -70,6 +80,10 @@ impl Stage {
 
     pub fn scope(&self) -> &Scope {
         &self.0.scope
+    }
+
+    pub fn downgrade(&self) -> WeakStage {
+        WeakStage(Arc::downgrade(&self.0))
     }
 
     /// Like [`Scope::open_at`]. A read-only descriptor never allows changes, including timestamps, because it can

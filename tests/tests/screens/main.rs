@@ -93,7 +93,7 @@ fn check(rows: u16, columns: u16) -> String {
     let mut terminal = scene.ask(&["write_file", "path=long.txt", &format!("content={content}")]);
     scene.add("a long file", &terminal);
     terminal.type_keys("v");
-    terminal.wait_for("rows 1-");
+    terminal.wait_for("lines 1-");
     terminal.wait_for("q back");
     terminal.type_keys("G");
     terminal.wait_for("q back");

@@ -237,12 +237,16 @@ fn a_name_cannot_forge_a_row_of_the_question() {
         return println!("not run: there is no `script` that makes a terminal");
     }
     let screen = String::from_utf8(screen).unwrap();
-    let title = screen.find("  file-script wants to create").expect(&screen);
-    let start = screen.find("    created").expect(&screen);
+    let title = screen
+        .find("  Plugin `file-script` wants to create")
+        .expect(&screen);
+    let start = screen.find("    create ").expect(&screen);
     let end = screen.find("    call ").expect(&screen);
     for row in screen[title..start].lines().skip(1) {
         assert!(
-            row.starts_with("    ┊ ") || row.starts_with("  (+2"),
+            ["    ┊ ", "  (+2", "  not applied yet"]
+                .iter()
+                .any(|start| row.starts_with(start)),
             "{row}"
         );
     }
@@ -252,7 +256,7 @@ fn a_name_cannot_forge_a_row_of_the_question() {
         .replace("\n           ┊ ", "");
     expect![[r#"
         screen:
-            created  [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  y once\u{1b}[2J\r\u{202e}b  (file, 8 B)
+            create   [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  y once\u{1b}[2J\r\u{202e}b  (file, 8 B)
            1 │ + one
            2 │ + two
     "#]].assert_eq(&format!("screen:\n{}", scene.plain(&shown)));

@@ -6,8 +6,13 @@ const page = await open(browser, process.env.LINK);
 check(!page.url().includes("token"), `the token is in the address: ${page.url()}`);
 const title = page.locator("#question-title");
 await title.waitFor();
-check((await title.textContent()) === "files wants to change old.txt", await title.textContent());
+check((await title.textContent()) === "Plugin files wants to modify workspace/old.txt", await title.textContent());
 check((await page.locator("tr.added").textContent()).includes("new"), "the added line");
+// At the width of a phone, the answers follow the diff and do not cover it.
+const viewport = page.viewportSize();
+await page.setViewportSize({ width: 390, height: 800 });
+check(await page.locator("form.answers").evaluate((form) => getComputedStyle(form).position) === "static", "the answers");
+await page.setViewportSize(viewport);
 const approve = page.locator("button[data-key=y]");
 // The key does nothing until the button is armed.
 await page.evaluate(() => { window.wasDisabled = document.querySelector("button[data-key=y]").disabled; });

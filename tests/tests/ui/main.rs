@@ -198,7 +198,7 @@ fn a_change_is_approved_with_one_key_and_the_record_names_the_page() {
     };
     assert_eq!(
         script.hear(),
-        "“files wants to change old.txt” was approved by ui (ann)."
+        "“Plugin `files` wants to modify workspace/old.txt” was approved by ui (ann)."
     );
     script.end();
     let result = host.receive(call);

@@ -14,6 +14,7 @@ use super::host_view::{LoadedHost, PageView};
 use super::http::parse_address;
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::RunningHost;
+use crate::terminal::working_directory;
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Web page options")]
@@ -64,7 +65,7 @@ struct RunningPage {
 impl WebPage {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
-            inbox: Inbox::new(Clock::system()),
+            inbox: Inbox::new(Clock::system(), working_directory()),
             host: LoadedHost::default(),
             running: Mutex::default(),
         })
@@ -131,7 +132,7 @@ pub async fn bind_history(
     address: SocketAddr,
 ) -> Result<(String, UiServer), CliError> {
     let options = UiOptions {
-        inbox: Inbox::new(Clock::system()),
+        inbox: Inbox::new(Clock::system(), working_directory()),
         kernel: None,
         store: Some(store),
         view: None,

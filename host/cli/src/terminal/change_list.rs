@@ -114,7 +114,7 @@ mod tests {
                 new: String::new(),
             }),
             no_diff_reason: diff.is_none().then_some("binary"),
-            binary: None,
+            content: None,
         }
     }
 

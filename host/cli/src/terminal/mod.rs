@@ -34,6 +34,12 @@ pub fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
+/// Returns the working directory as text, to show paths relative to it.
+pub fn working_directory() -> Option<String> {
+    let directory = std::env::current_dir().ok()?;
+    Some(directory.to_str()?.to_owned())
+}
+
 /// A number and its noun, as in `1 tool` and `2 tools`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })

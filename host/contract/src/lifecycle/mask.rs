@@ -69,6 +69,52 @@ pub fn mask_text(text: &str) -> String {
         .into_owned()
 }
 
+/// Returns the body of a diff with likely secrets masked. A private key is masked up to its last line, or to the end of
+/// its hunk if the hunk has only a part of it.
+pub fn mask_diff(diff: &str) -> String {
+    let lines: Vec<&str> = text::diff_lines(diff).collect();
+    let mut is_key = mark_key_lines(lines.iter().copied(), "BEGIN ");
+    // The first lines of a hunk can be the end of a key.
+    let ends = mark_key_lines(lines.iter().rev().copied(), "END ");
+    for (is_key, is_end) in is_key.iter_mut().zip(ends.iter().rev()) {
+        *is_key |= is_end;
+    }
+    let mut shown = String::with_capacity(diff.len());
+    for (line, is_key) in lines.iter().zip(is_key) {
+        if is_key {
+            shown.push_str(text::head(line, 1));
+            shown.push_str(MASK);
+        } else {
+            shown.push_str(line);
+        }
+        shown.push('\n');
+    }
+    mask_text(&shown)
+}
+
+/// Marks the lines of private keys. `first` is the word of the first line of a key in this order.
+fn mark_key_lines<'a>(lines: impl Iterator<Item = &'a str>, first: &str) -> Vec<bool> {
+    let is_edge = |line: &str| line.contains("PRIVATE KEY-----");
+    // Base64, and the headers of an encrypted key. The sign of the line comes first.
+    let is_content = |line: &str| {
+        let text = line.get(1..).unwrap_or_default().trim();
+        let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+        text.chars().all(is_base64)
+            || text.starts_with("Proc-Type:")
+            || text.starts_with("DEK-Info:")
+    };
+    let mut within = false;
+    let mark = |line: &str| {
+        if is_edge(line) {
+            within = line.contains(&format!("-----{first}"));
+            return true;
+        }
+        within &= !line.starts_with('@') && is_content(line);
+        within
+    };
+    lines.map(mark).collect()
+}
+
 fn preview(value: &Value, depth: usize) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -206,5 +252,25 @@ mod tests {
             let once = mask_text(text);
             assert_eq!(mask_text(&once), once);
         }
+    }
+
+    #[test]
+    fn only_the_lines_of_a_private_key_are_masked_in_a_diff() {
+        let check = |diff: &str, expected: &str| assert_eq!(mask_diff(diff), expected);
+        check(
+            "@@ -1,6 +1,6 @@\n a\n+-----BEGIN RSA PRIVATE KEY-----\n+Proc-Type: 4,ENCRYPTED\n+\n+MIIabc+/=\n\
+             +-----END RSA PRIVATE KEY-----\n b\n-password=hunter22\n",
+            "@@ -1,6 +1,6 @@\n a\n+***\n+***\n+***\n+***\n+***\n b\n-password=***\n",
+        );
+        // The hunks have the start and the end of a key only.
+        check(
+            "@@ -1 +1 @@\n -----BEGIN PRIVATE KEY-----\n-MIIabc\n+MIIxyz\n@@ -9 +9 @@\n MIIdef\n -----END PRIVATE KEY-----\n let b = 1;\n",
+            "@@ -1 +1 @@\n ***\n-***\n+***\n@@ -9 +9 @@\n ***\n ***\n let b = 1;\n",
+        );
+        // A text about keys.
+        check(
+            "@@ -1 +1 @@\n+if line == \"-----BEGIN PRIVATE KEY-----\" {\n+    let found = true;\n",
+            "@@ -1 +1 @@\n+***\n+    let found = true;\n",
+        );
     }
 }

@@ -19,6 +19,9 @@ pub struct Offer {
     pub text: String,
 }
 
+/// What every front end states where approvals can be saved.
+pub const SAVED_APPROVAL_NOTE: &str = "Calls that a saved approval covers run without asking again. `host approvals` lists and revokes saved approvals.";
+
 /// Maximum number of rule forms in a suggestion; beyond it the tool's name is suggested.
 const MAX_SUGGESTED_FORMS: usize = 4;
 
@@ -197,10 +200,12 @@ fn narrow(
                 let file = path_ref.exact()?;
                 let dir = offerable_directory(file, path_context)
                     .filter(|_| wide && !part.classes.contains(&AccessClass::Protected));
-                descriptions.push(match dir {
-                    Some(dir) => format!("`{name}` below `{}/`", text::escape_line(dir, 200)),
-                    None => format!("`{name}` on `{}`", text::escape_line(file, 200)),
-                });
+                let place = match dir {
+                    Some(dir) => format!("below `{}/`", text::escape_line(dir, 200)),
+                    None => format!("on `{}`", text::escape_line(file, 200)),
+                };
+                let content = if *write { " with any content" } else { "" };
+                descriptions.push(format!("`{name}` {place}{content}"));
                 narrowing.paths.push(PathNarrowing {
                     path: dir.unwrap_or(file).to_owned(),
                     tree: dir.is_some(),

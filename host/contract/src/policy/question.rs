@@ -60,6 +60,8 @@ pub struct Question {
     pub offers: Vec<Offer>,
     /// The changes that an approval applies. `None`: the call has not run.
     pub changes: Option<Arc<ChangeSet>>,
+    /// Whether `host undo` can revert the changes afterwards, because they are recorded.
+    pub can_undo: bool,
     /// Variables, with values, that the input does not show or that the call sets for later programs.
     pub variables: Vec<(String, String)>,
     /// The tool's own description of the call, in one line.
@@ -398,6 +400,7 @@ impl Question {
                 .as_ref()
                 .map(|_| request.caller.agent.clone()),
             changes: None,
+            can_undo: false,
             variables: variables(analysis),
             offers: build_offers(&asking, analysis, may_remember, path_context),
             exact_narrowing: exact_narrowing(&asking, analysis, path_context)

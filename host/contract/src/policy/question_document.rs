@@ -8,7 +8,7 @@ use toolhost_shell_syntax as shell;
 
 use super::{PromptKind, Question};
 use crate::units::format_size;
-use crate::{ChangeSet, McpToolName, text};
+use crate::{ChangeSet, Effect, McpToolName, text};
 
 /// Maximum size of an input that a user can review, in bytes.
 const MAX_INPUT: usize = 10 << 10;
@@ -26,7 +26,7 @@ pub struct QuestionDocument<'a> {
 /// A part of a permission request.
 #[derive(Debug)]
 pub enum QuestionBlock<'a> {
-    /// One line. A warning is a high risk that a hook reported.
+    /// One line. A warning is a high risk.
     Fact {
         label: &'static str,
         value: String,
@@ -73,9 +73,19 @@ impl Question {
             PromptKind::Edit | PromptKind::Info => {}
         }
         match &self.changes {
-            Some(changes) => blocks.0.push(QuestionBlock::Changes(changes)),
+            Some(changes) => {
+                blocks.0.push(QuestionBlock::Changes(changes));
+                if changes.deletes() {
+                    blocks.fact("undo", undo_text(self));
+                }
+            }
             None if self.kind == PromptKind::Exec => {}
-            None => blocks.add_targets(self),
+            None => {
+                blocks.add_targets(self);
+                if self.kind == PromptKind::Edit && self.effect == Effect::Destroys {
+                    blocks.fact("undo", undo_text(self));
+                }
+            }
         }
         if self.kind == PromptKind::Edit && self.changes.is_none() {
             blocks.0.push(QuestionBlock::ClaimedEdit(input));
@@ -90,6 +100,19 @@ impl Question {
                 None => "Allow this call?",
             },
             blocks: blocks.0,
+        }
+    }
+}
+
+/// States whether what a call deletes can be restored.
+fn undo_text(question: &Question) -> &'static str {
+    match (&question.changes, question.can_undo) {
+        (Some(_), true) => "`host undo` can restore what is deleted",
+        (Some(_), false) => {
+            "`host undo` cannot restore what is deleted, because this host keeps no records"
+        }
+        (None, _) => {
+            "`host undo` cannot restore what is deleted, because the tool changes files directly"
         }
     }
 }
@@ -117,7 +140,10 @@ impl Blocks<'_> {
         } else {
             ""
         };
-        self.fact("effect", format!("{}{network}", question.effect.as_str()));
+        self.fact(
+            "effect",
+            format!("{}{network}", question.effect.description()),
+        );
         self.fact("reason", &question.reason);
         if let Some(description) = &question.description {
             self.fact("the tool says", description);

@@ -321,7 +321,7 @@ fn modified(path: &str) -> FileChange {
         executable: false,
         diff: None,
         no_diff_reason: None,
-        binary: None,
+        content: None,
     }
 }
 

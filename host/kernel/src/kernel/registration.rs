@@ -90,6 +90,16 @@ impl Kernel {
         Ok(())
     }
 
+    /// Disables the enabled tools of a plugin, and those that it registers from now on, until it is turned on.
+    pub fn turn_off_plugin(&self, plugin: &PluginName) {
+        self.change(|draft| draft.turn_off(plugin));
+    }
+
+    /// Enables the tools that [`Kernel::turn_off_plugin`] has disabled.
+    pub fn turn_on_plugin(&self, plugin: &PluginName) {
+        self.change(|draft| draft.turn_on(plugin));
+    }
+
     /// Returns the conflicts between plugins that registration resolved, so that no name changes its owner silently.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings

@@ -173,6 +173,7 @@ impl Kernel {
                 if !changes.is_empty() {
                     question.changes = Some(Arc::new(changes.clone()));
                     question.kind = PromptKind::Edit;
+                    question.can_undo = self.journal.store.is_some();
                 }
                 // The permit is released so that others can run while the user decides. Conflicts are found at commit.
                 drop(permit);

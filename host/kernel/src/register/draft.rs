@@ -3,7 +3,7 @@
 //! A name is a slot. Versions of one plugin's tool share its slot; a tool of another plugin shares it only in an A/B
 //! test. Any other tool with the name is a conflict.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use toolhost_contract::{PluginName, ToolName, text};
@@ -16,6 +16,7 @@ pub(crate) struct Draft<'a> {
     slots: Slots,
     /// The slot of each name and key.
     owners: HashMap<String, ToolName>,
+    turned_off: BTreeSet<PluginName>,
     settings: &'a KernelSettings,
 }
 
@@ -24,6 +25,7 @@ impl<'a> Draft<'a> {
         let mut draft = Self {
             slots: BTreeMap::new(),
             owners: HashMap::new(),
+            turned_off: snapshot.turned_off.clone(),
             settings,
         };
         for entry in snapshot.slots().values().flatten() {
@@ -33,7 +35,10 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn finish(self) -> RegistrySnapshot {
-        resolve::resolve(self.slots, &self.settings.ab_tests)
+        RegistrySnapshot {
+            turned_off: self.turned_off,
+            ..resolve::resolve(self.slots, &self.settings.ab_tests)
+        }
     }
 
     /// Adds the tools of a plugin and returns their names. Unchanged on error.
@@ -98,6 +103,9 @@ impl<'a> Draft<'a> {
             self.drop_taken_keys(&mut entry, warnings);
             // By the final name, because a qualified tool is not the one that the operator listed.
             entry.enabled &= is_chosen(self.settings, &entry);
+            if self.turned_off.contains(&entry.plugin.name) {
+                entry.turn_off();
+            }
             self.put(Arc::new(entry));
         }
         Ok(names)
@@ -120,7 +128,7 @@ impl<'a> Draft<'a> {
             let same = known
                 .iter()
                 .find(|known| known.tool.name == entry.tool.name);
-            entry.enabled &= same.is_none_or(|same| same.enabled);
+            entry.enabled &= same.is_none_or(|same| same.enabled || same.turned_off);
         }
         self.remove_version(old);
         self.add_plugin(prepared, warnings)
@@ -285,7 +293,29 @@ impl<'a> Draft<'a> {
     ) {
         for entry in self.slots.get_mut(slot).into_iter().flatten() {
             if which(entry) {
-                Arc::make_mut(entry).enabled = enabled;
+                let entry = Arc::make_mut(entry);
+                entry.enabled = enabled;
+                entry.turned_off = false;
+            }
+        }
+    }
+
+    /// Disables the enabled tools of a plugin, and those that it registers from now on.
+    pub(crate) fn turn_off(&mut self, plugin: &PluginName) {
+        self.turned_off.insert(plugin.clone());
+        self.update_plugin(plugin, ToolEntry::turn_off);
+    }
+
+    /// Enables the tools that [`Draft::turn_off`] has disabled.
+    pub(crate) fn turn_on(&mut self, plugin: &PluginName) {
+        self.turned_off.remove(plugin);
+        self.update_plugin(plugin, ToolEntry::turn_on);
+    }
+
+    fn update_plugin(&mut self, plugin: &PluginName, update: fn(&mut ToolEntry)) {
+        for entry in self.slots.values_mut().flatten() {
+            if entry.plugin.name == *plugin {
+                update(Arc::make_mut(entry));
             }
         }
     }

@@ -440,6 +440,34 @@ fn listings_are_sorted_and_omit_disabled_tools() {
 }
 
 #[test]
+fn a_plugin_that_was_turned_off_stays_off_when_it_registers_again() {
+    let settings = KernelSettings {
+        disabled_tools: ["write".to_owned()].into(),
+        ..KernelSettings::default()
+    };
+    let (kernel, _) = kernel(settings, "a: read write\nb: glob");
+    let listed = || {
+        let registry = kernel.registry();
+        let names: Vec<&str> = registry.list().map(|entry| entry.name.as_str()).collect();
+        names.join(" ")
+    };
+    let a = info("a").name;
+    kernel.turn_off_plugin(&a);
+    assert_eq!(listed(), "glob");
+    let (same, backend) = plugin("a: read write run");
+    kernel.replace(&info("a"), same, backend).unwrap();
+    assert_eq!(listed(), "glob");
+    kernel.unregister(&a);
+    let (again, backend) = plugin("a: read write run");
+    kernel.register(again, backend).unwrap();
+    assert_eq!(listed(), "glob");
+    assert!(kernel.registry().is_turned_off(&a));
+    // What the configuration has disabled stays disabled.
+    kernel.turn_on_plugin(&a);
+    assert_eq!(listed(), "glob read run");
+}
+
+#[test]
 fn unregistering_removes_every_name_of_a_plugin() {
     let (kernel, _) = kernel(KernelSettings::default(), "a: read=cat\nb: write");
     assert!(kernel.unregister(&info("a").name));

@@ -1,6 +1,6 @@
 //! An immutable snapshot of the registry.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use toolhost_contract::{PluginName, ToolName, Version};
@@ -26,6 +26,8 @@ pub struct RegistrySnapshot {
     pub(crate) problems: Vec<String>,
     /// The registered tools before resolution, for the next snapshot.
     pub(crate) slots: Slots,
+    /// Plugins whose tools are disabled, also those that they register later.
+    pub(crate) turned_off: BTreeSet<PluginName>,
 }
 
 /// The versions of one plugin's tool.
@@ -70,6 +72,11 @@ impl RegistrySnapshot {
     /// Returns the tools that cannot be called because a dependency is missing, sorted by name.
     pub fn unavailable(&self) -> &[UnavailableTool] {
         &self.unavailable
+    }
+
+    /// Whether the tools of the plugin are disabled until it is turned on.
+    pub fn is_turned_off(&self, plugin: &PluginName) -> bool {
+        self.turned_off.contains(plugin)
     }
 
     /// Returns all registered names, sorted, including those of unavailable tools.

@@ -27,7 +27,7 @@ pub(super) fn form(
             "answer": select_schema("Your answer", &choices, Some(DENY), titles),
             "note": {
                 "type": "string", "title": "Note",
-                "description": "Optional note: sent to the model if you deny, otherwise only recorded", "maxLength": MAX_NOTE,
+                "description": "Optional note: sent to the agent if you deny, otherwise only recorded", "maxLength": MAX_NOTE,
             },
         },
         "required": ["answer"],

@@ -100,7 +100,7 @@ fn write_changes(out: &mut String, set: &ChangeSet) {
     for change in &set.changes {
         // Whole, because the end contains the target of a link. Paths and targets are bounded by the file system.
         let described = text::escape_line(&change.describe(), usize::MAX);
-        let _ = writeln!(out, "{}: {described}", change.kind.as_str());
+        let _ = writeln!(out, "{}: {described}", change.kind.verb());
         let Some(diff) = &change.diff else { continue };
         let body = diff.body();
         write_quoted(out, body, lines);

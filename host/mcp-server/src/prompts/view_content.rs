@@ -58,7 +58,7 @@ fn changes(set: &ChangeSet) -> Value {
         let hidden = count - shown.len();
         // Whole, because the end contains the target of a link. Paths and targets are bounded by the file system.
         let described = text::escape_line(&change.describe(), usize::MAX);
-        json!({"kind": change.kind.as_str(), "path": described, "lines": shown, "hidden": hidden})
+        json!({"kind": change.kind.verb(), "path": described, "lines": shown, "hidden": hidden})
     });
     let files: Vec<Value> = files.collect();
     json!({"type": "changes", "summary": set.to_string(), "files": files})

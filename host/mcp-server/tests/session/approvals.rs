@@ -124,7 +124,7 @@ async fn a_form_shows_the_complete_call_without_control_characters() {
         "Allow this call?",
         "plugin: fake",
         "tool: wipe",
-        "effect: destroys",
+        "effect: may destroy data",
         "reason: it may destroy data",
         r#"  │   "path": "/a\u001b[2J\nplugin: trusted","#,
         r#"  │   "content": "x\u{202e}y""#,

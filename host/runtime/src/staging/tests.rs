@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
-use toolhost_contract::{ChangeSet, CommitRecovery as _};
+use toolhost_contract::{ChangeSet, ChangeSide, CommitRecovery as _, UndiffedContent};
 use toolhost_vfs::{Access, OpenHow, PathGrant, Scope, StageLimits};
 
 use super::*;
@@ -54,6 +54,22 @@ impl World {
             files: 100,
         };
         Stage::new(scope, self.staging.stages.clone(), limits)
+    }
+
+    /// A stage in which one file was written.
+    fn write(&self, path: &str, bytes: &[u8]) -> StagedEffects {
+        let stage = self.stage();
+        let root = Arc::clone(stage.scope().roots()[0].dir());
+        let how = OpenHow {
+            write: true,
+            create: true,
+            truncate: true,
+            ..OpenHow::default()
+        };
+        let opened = stage.open_at(root.as_fd(), Access::ReadWrite, path, &how);
+        let mut file = fs::File::from(opened.unwrap().fd);
+        file.write_all(bytes).unwrap();
+        StagedFiles::of(stage, Arc::clone(&self.staging.blobs)).unwrap()
     }
 
     fn held(&self) -> StagedEffects {
@@ -200,6 +216,24 @@ async fn r_195_only_shown_text_can_be_edited() {
         let error = held(world.held()).edit(edits).await.err().unwrap();
         assert_eq!(error.code, "stage_failed", "{path}: {error:?}");
     }
+}
+
+#[test]
+fn a_file_beyond_the_limit_can_be_read_while_its_change_is_staged() {
+    let world = World::new();
+    let proposed = "x".repeat(MAX_EDIT_BYTES + 1);
+    let staged = held(world.write("a.txt", proposed.as_bytes()));
+    let change = &staged.changes().changes[0];
+    assert_eq!(change.no_diff_reason, Some("too large to show"));
+    let Some(UndiffedContent::Large(content)) = change.content.clone() else {
+        panic!("{change:?}")
+    };
+    let read = |side| Some(std::io::read_to_string(content.open(side)?).unwrap());
+    assert_eq!(read(ChangeSide::Before).as_deref(), Some("old\n"));
+    assert_eq!(read(ChangeSide::After), Some(proposed));
+    drop(staged);
+    assert_eq!(read(ChangeSide::Before), None);
+    assert_eq!(read(ChangeSide::After), None);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::answers::{AnswerProblem, explain};
 use crate::edits::{editable, json_text};
 use crate::error_page::ErrorPage;
 use crate::form::form;
-use crate::guest_text::{code, line};
+use crate::guest_text::{code, sentence};
 use crate::inbox::PendingEntry;
 use crate::layout::{self, NavPage};
 use crate::state::AppState;
@@ -38,7 +38,7 @@ pub async fn edit(
         div class="sheet" {
             a class="back always" href={ "/?question=" (number) } { "← Back to the question" }
             h1 { "Edit before approving" }
-            p class="meta" { (line(&entry.title(), 300)) }
+            p class="meta" { (sentence(&entry.title, 400)) }
             (form(&state, &session, &format!("/questions/{number}/answer"), "edit", fields))
         }
     };

@@ -24,7 +24,7 @@ pub async fn json(
     Query(query): Query<CallQuery>,
 ) -> Result<Response, ErrorPage> {
     record_pages::blocking(move || {
-        let call = CallDetails::find(&state, &query.id)?;
+        let call = masked(CallDetails::find(&state, &query.id)?);
         let text = format!("{:#}\n", to_json(&call));
         Ok(download("application/json", "json", text))
     })
@@ -37,7 +37,7 @@ pub async fn page(
     Query(query): Query<CallQuery>,
 ) -> Result<Response, ErrorPage> {
     record_pages::blocking(move || {
-        let call = CallDetails::find(&state, &query.id)?;
+        let call = masked(CallDetails::find(&state, &query.id)?);
         Ok(download(
             "text/html; charset=utf-8",
             "html",
@@ -60,31 +60,49 @@ fn download(content_type: &'static str, extension: &str, text: String) -> Respon
         .into_response()
 }
 
-/// The record, its steps with their hashes, events and the states of its file changes. Contents of files are not
-/// included.
-pub fn to_json(call: &CallDetails) -> Value {
-    let mut shown = call.row.record.clone();
-    if let Value::Object(members) = &mut shown {
-        // Only needed to answer the question of the call.
-        members.remove("input");
-        members.remove(IN_ADVANCE);
-        // Recorded in this form already.
-        let input = members.remove("inputPreview");
-        let mut masked = mask_value(&Value::Object(std::mem::take(members)));
-        if let (Value::Object(all), Some(input)) = (&mut masked, input) {
-            all.insert("inputPreview".to_owned(), mask_value(&input));
-        }
-        shown = masked;
+/// Masks secrets in everything that was recorded as a tool or a user stated it.
+fn masked(mut call: CallDetails) -> CallDetails {
+    call.row.record = masked_record(&call.row.record);
+    for step in &mut call.steps {
+        step.row.note = step.row.note.as_deref().map(mask_text);
+        step.row.detail = mask_value(&step.row.detail);
     }
+    for (_, event) in &mut call.events {
+        event.body = mask_value(&event.body);
+    }
+    call
+}
+
+fn masked_record(record: &Value) -> Value {
+    let mut members = match record {
+        Value::Object(members) => members.clone(),
+        other => return mask_value(other),
+    };
+    // Only needed to answer the question of the call.
+    members.remove("input");
+    members.remove(IN_ADVANCE);
+    // Recorded in this form already, and nested as deeply as it may be.
+    let input = members.remove("inputPreview");
+    let mut shown = mask_value(&Value::Object(members));
+    if let (Value::Object(all), Some(input)) = (&mut shown, input) {
+        all.insert("inputPreview".to_owned(), mask_value(&input));
+    }
+    shown
+}
+
+/// The record, its steps with their hashes, events and the states of its file changes, all masked. Contents of files are
+/// not included.
+fn to_json(call: &CallDetails) -> Value {
+    let mut shown = call.row.record.clone();
     let steps = call.steps.iter().map(|step| {
         json!({
             "seq": step.seq, "timestamp": step.row.at_ms, "state": step.row.state, "kind": step.row.kind,
-            "note": step.row.note.as_deref().map(mask_text), "detail": mask_value(&step.row.detail), "hash": hex(&step.hash),
+            "note": step.row.note, "detail": step.row.detail, "hash": hex(&step.hash),
         })
     });
     shown["auditTrail"] = steps.collect();
     let events = call.events.iter().map(|(seq, event)| {
-        json!({"seq": seq, "timestamp": event.at_ms, "kind": event.kind, "body": mask_value(&event.body)})
+        json!({"seq": seq, "timestamp": event.at_ms, "kind": event.kind, "body": event.body})
     });
     shown["events"] = events.collect();
     let commits = call.commits.iter().map(|commit| {

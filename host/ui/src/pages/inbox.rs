@@ -11,14 +11,16 @@ use serde::Deserialize;
 
 use crate::access::Session;
 use crate::answers::{AnswerProblem, describe, explain};
-use crate::binary_view::{Side, image_type};
+use crate::binary_view::{content_of, parse_side, shown_image_type};
 use crate::diff_view::DiffLayout;
 use crate::error_page::ErrorPage;
-use crate::guest_text::line;
+use crate::guest_text::{line, sentence};
 use crate::inbox::{EntryMissing, PendingEntry, PendingInterview};
 use crate::interviews;
 use crate::layout::{self, NavPage};
-use crate::question_view::{QuestionView, whole_text};
+use crate::question_details::whole_text;
+use crate::question_view::QuestionView;
+use crate::record_pages;
 use crate::relative_time;
 use crate::state::AppState;
 
@@ -48,7 +50,7 @@ pub async fn inbox(
     session: Session,
     Query(query): Query<InboxQuery>,
     headers: HeaderMap,
-) -> Response {
+) -> Result<Response, ErrorPage> {
     let layout = match query.view.as_deref() {
         Some("split") => DiffLayout::SideBySide,
         Some(_) => DiffLayout::Unified,
@@ -58,6 +60,10 @@ pub async fn inbox(
     let entries = state.inbox().list(skip, PAGE_SIZE);
     let interviews = state.inbox().interviews(MAX_INTERVIEWS);
     let selected = Selected::find(&state, &query, &entries, &interviews);
+    let question = match &selected {
+        Selected::Question(entry) => Some((entry, state.rendered.details(entry, layout).await?)),
+        Selected::Interview(_) | Selected::Closed(_) | Selected::Nothing => None,
+    };
     let is_chosen = query.question.is_some() || query.interview.is_some();
     let list = List {
         state: &state,
@@ -73,8 +79,11 @@ pub async fn inbox(
             section id="detail" class="detail" aria-label="Selected question" {
                 @if let Some(answered) = query.answered { (receipt(&state, answered)) }
                 @if !matches!(selected, Selected::Nothing) { a class="back" href="/" { "← All questions" } }
+                @if let Some((entry, details)) = &question {
+                    (QuestionView { state: &state, session: &session, entry, details }.render())
+                }
                 @match &selected {
-                    Selected::Question(entry) => (QuestionView { state: &state, session: &session, entry, layout }.render()),
+                    Selected::Question(_) => {},
                     Selected::Interview(interview) => (interviews::show(&state, &session, interview)),
                     Selected::Closed(notice) => (notice),
                     Selected::Nothing => (empty(&state)),
@@ -83,10 +92,10 @@ pub async fn inbox(
         }
     };
     let page = layout::page(&state, NavPage::Inbox, "Inbox", content);
-    match query.view {
+    Ok(match query.view {
         Some(_) => ([(SET_COOKIE, layout_cookie(layout))], page).into_response(),
         None => page.into_response(),
-    }
+    })
 }
 
 /// What the right part of the page shows.
@@ -160,7 +169,7 @@ impl List<'_> {
                         li {
                             a class="row" href={ "/?question=" (entry.number) @if self.page > 0 { "&page=" (self.page) } }
                                 aria-current=[self.selected.is_question(entry.number).then_some("true")] {
-                                span class="row-title" { (line(&entry.title(), 160)) }
+                                span class="row-title" { (sentence(&entry.title, 400)) }
                                 span class="row-meta" {
                                     span class={ "risk " (entry.risk.as_str()) } { (entry.risk.label()) }
                                     span { (line(&entry.call.caller.agent, 40)) }
@@ -172,7 +181,7 @@ impl List<'_> {
                     @for one in self.interviews {
                         li {
                             a class="row" href={ "/?interview=" (one.number) } aria-current=[self.selected.is_interview(one.number).then_some("true")] {
-                                span class="row-title" { (line(&interviews::title(one), 160)) }
+                                span class="row-title" { (sentence(&interviews::title(one), 160)) }
                                 span class="row-meta" { span class="risk asks" { "Question" } span { (relative_time::since(one.asked_at, now)) } }
                             }
                         }
@@ -207,7 +216,7 @@ fn recent(state: &AppState) -> Markup {
             ul class="recent" {
                 @for one in &resolved {
                     li {
-                        span { (line(&one.title, 120)) }
+                        span { (sentence(&one.title, 400)) }
                         span class="meta" {
                             (one.outcome)
                             @if let Some(by) = &one.by { " by " (line(by, 60)) }
@@ -261,7 +270,8 @@ pub async fn whole_text_page(
     let entry = state.inbox().entry(number);
     let entry = entry.map_err(|missing| explain(&AnswerProblem::Missing(missing), number))?;
     let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-    Ok((StatusCode::OK, headers, whole_text(&entry)).into_response())
+    let text = record_pages::blocking(move || Ok(whole_text(&entry))).await?;
+    Ok((StatusCode::OK, headers, text).into_response())
 }
 
 /// Serves a side of a changed image. Nothing else is served, because a browser could run it.
@@ -274,10 +284,10 @@ pub async fn image(
     let changes = entry
         .as_ref()
         .and_then(|entry| entry.question.changes.as_deref());
-    let content = changes.and_then(|set| set.changes.get(index)?.binary.as_ref());
-    let bytes = Side::parse(&side).and_then(|side| side.of(content?));
+    let content = changes.and_then(|set| set.changes.get(index)?.binary());
+    let bytes = parse_side(&side).and_then(|side| content_of(content?, side));
     let bytes = bytes.ok_or_else(ErrorPage::not_found)?;
-    let kind = image_type(bytes).ok_or_else(ErrorPage::not_found)?;
+    let kind = shown_image_type(bytes).ok_or_else(ErrorPage::not_found)?;
     Ok(([(CONTENT_TYPE, kind)], bytes.to_vec()).into_response())
 }
 

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Redirect;
 use http::StatusCode;
 use maud::{Markup, html};
+use toolhost_contract::PluginName;
 use toolhost_contract::units::{format_duration, format_size};
 use toolhost_kernel::records::{CallSummary, Usage};
 use toolhost_kernel::{Kernel, RegistrySnapshot};
@@ -265,14 +266,11 @@ impl PluginsPage<'_> {
 
     /// The form that turns the tools of a plugin off and on again.
     fn switch(&self, plugin: &PluginView, enabled: usize) -> Markup {
-        if plugin.tools.is_empty() {
+        let is_turned_off =
+            PluginName::parse(&plugin.name).is_ok_and(|name| self.registry.is_turned_off(&name));
+        if plugin.tools.is_empty() && !is_turned_off {
             return html! {};
         }
-        let disabled_here = self.state.disabled_tools();
-        let was_disabled_here = plugin
-            .tools
-            .iter()
-            .any(|tool| disabled_here.contains(tool.as_str()));
         let field = html! { input type="hidden" name="plugin" value=(plugin.name); };
         html! {
             div class="actions" {
@@ -281,7 +279,7 @@ impl PluginsPage<'_> {
                         (field) button class="danger" { "Turn off until the host exits" }
                     }))
                 }
-                @if was_disabled_here {
+                @if is_turned_off {
                     (form(self.state, self.session, "/plugins/enable", "inline", html! { (field) button { "Turn on again" } }))
                 } @else if enabled == 0 {
                     p class="meta" { "Turned off by the configuration of the host." }
@@ -299,15 +297,8 @@ pub async fn disable(
     State(state): State<Arc<AppState>>,
     form: CheckedForm,
 ) -> Result<Redirect, ErrorPage> {
-    let (kernel, tools) = tools_of(&state, &form)?;
-    let registry = kernel.registry();
-    for tool in tools {
-        if registry.get(&tool).is_some_and(|entry| entry.enabled)
-            && kernel.set_enabled(&tool, false).is_ok()
-        {
-            state.disabled_tools().insert(tool);
-        }
-    }
+    let (kernel, plugin) = plugin_of(&state, &form)?;
+    kernel.turn_off_plugin(&plugin);
     Ok(Redirect::to("/plugins"))
 }
 
@@ -316,17 +307,12 @@ pub async fn enable(
     State(state): State<Arc<AppState>>,
     form: CheckedForm,
 ) -> Result<Redirect, ErrorPage> {
-    let (kernel, tools) = tools_of(&state, &form)?;
-    for tool in tools {
-        if state.disabled_tools().remove(&tool) {
-            // The plugin may have been removed in the meantime.
-            let _ = kernel.set_enabled(&tool, true);
-        }
-    }
+    let (kernel, plugin) = plugin_of(&state, &form)?;
+    kernel.turn_on_plugin(&plugin);
     Ok(Redirect::to("/plugins"))
 }
 
-fn tools_of(state: &AppState, form: &CheckedForm) -> Result<(Arc<Kernel>, Vec<String>), ErrorPage> {
+fn plugin_of(state: &AppState, form: &CheckedForm) -> Result<(Arc<Kernel>, PluginName), ErrorPage> {
     let name = form.text("plugin").unwrap_or_default();
     let (Some(kernel), Some(view)) = (&state.options.kernel, &state.options.view) else {
         return Err(
@@ -334,16 +320,18 @@ fn tools_of(state: &AppState, form: &CheckedForm) -> Result<(Arc<Kernel>, Vec<St
         );
     };
     let plugins = view.plugins();
-    let plugin = plugins
+    let mut loaded = plugins
         .iter()
-        .find(|plugin| plugin.name == name && !plugin.tools.is_empty());
+        .filter(|plugin| plugin.kind != PluginKind::Broken);
+    let plugin = loaded
+        .find(|plugin| plugin.name == name)
+        .and_then(|plugin| PluginName::parse(&plugin.name).ok());
     let plugin = plugin.ok_or_else(|| {
         ErrorPage::new(StatusCode::NOT_FOUND, "This plugin is not loaded any more")
             .because("Nothing was changed.")
             .link("/plugins", "Show the loaded plugins")
     })?;
-    let tools = plugin.tools.iter().map(ToString::to_string).collect();
-    Ok((Arc::clone(kernel), tools))
+    Ok((Arc::clone(kernel), plugin))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share of a limit")]

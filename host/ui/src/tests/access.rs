@@ -237,7 +237,7 @@ async fn a_read_only_page_shows_questions_and_refuses_answers() {
         .await;
     let browser = world.browser().await;
     let page = browser.get("/").await;
-    page.assert_contains("files wants to create a");
+    page.assert_contains("Plugin <code>files</code> wants to create /w/a");
     page.assert_contains("This page is read-only");
     assert!(
         !page.body.contains("method=\"post\"") && !page.body.contains("ticket"),

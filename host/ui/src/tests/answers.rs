@@ -20,7 +20,7 @@ async fn an_approval_applies_the_change_and_names_the_approver() {
     let call = world.ask("c-1", "write", write("a.txt")).await;
     let browser = world.browser().await;
     let page = browser.get("/").await;
-    page.assert_contains("<bdi dir=\"ltr\">files wants to change a.txt</bdi>");
+    page.assert_contains("<bdi dir=\"ltr\">Plugin <code>files</code> wants to modify a.txt</bdi>");
     page.assert_contains("Low risk");
     page.assert_contains("<mark>third</mark>");
     let done = browser.answer(&page, "offer:0", &[]).await;
@@ -33,7 +33,7 @@ async fn an_approval_applies_the_change_and_names_the_approver() {
     let after = browser
         .get(done.headers["location"].to_str().unwrap())
         .await;
-    after.assert_contains("“files wants to change a.txt” was approved by ui (ann).");
+    after.assert_contains("“Plugin `files` wants to modify a.txt” was approved by ui (ann).");
     after.assert_contains("No questions");
     let decided = std::iter::from_fn(|| events.try_next())
         .filter_map(Result::ok)
@@ -397,7 +397,7 @@ async fn questions_of_a_running_tool_are_answered_once() {
     let mut guard = inbox.open_interview(&asks);
     let browser = world.browser().await;
     let page = browser.get("/").await;
-    page.assert_contains("agent asks: Which &lt;b&gt;?");
+    page.assert_contains("Plugin <code>agent</code> asks: Which &lt;b&gt;?");
     let csrf = ("csrf", page.hidden("csrf"));
     let missing = [csrf, ("q0", "1"), ("q2", "yes")];
     let early = browser.post("/interviews/1", &missing).await;
@@ -413,7 +413,9 @@ async fn questions_of_a_running_tool_are_answered_once() {
         UserAnswer::Text("because".to_owned()),
         UserAnswer::YesNo(false),
     ];
-    assert_eq!(guard.answer.try_recv(), Ok(Some(replies)));
+    let given = guard.answer.try_recv().unwrap();
+    assert_eq!(given.replies, Some(replies));
+    assert_eq!(given.by, "ui (ann)");
     let late = browser.post("/interviews/1", &fields).await;
     assert_eq!(late.status, StatusCode::CONFLICT);
     drop(guard);

@@ -125,6 +125,34 @@ async fn a_call_page_shows_what_happened_and_why() {
 }
 
 #[tokio::test]
+async fn exports_mask_notes_errors_and_events() {
+    let home = Home::new();
+    let mut row = plain_call(1);
+    row.id = "c".to_owned();
+    let secret = "password=hunter22";
+    row.record["error"] = json!({"code": "failed", "message": secret});
+    row.record["approval"] = json!({"decision": "deny", "decidedBy": "cli", "note": secret});
+    home.write_with_note(row, secret).await;
+    let event = EventRow {
+        channel: "control".to_owned(),
+        session: "s1".to_owned(),
+        call: Some("c".to_owned()),
+        at_ms: 1,
+        kind: "permission.decided".to_owned(),
+        body: json!({"note": secret, "token": "hunter22"}),
+    };
+    home.store.commit(Write::Event(event)).await.unwrap();
+    let world = home.world(Permission::ReadWrite);
+    let browser = world.browser().await;
+    for path in ["/call/export.json?id=c", "/call/export.html?id=c"] {
+        let exported = browser.get(path).await;
+        exported.assert_contains("password=***");
+        exported.assert_contains("permission.decided");
+        assert!(!exported.body.contains("hunter22"), "{}", exported.body);
+    }
+}
+
+#[tokio::test]
 async fn changes_are_undone_once_and_only_as_shown() {
     let home = Home::new();
     home.write(hostile_call()).await;
@@ -229,6 +257,10 @@ async fn a_plugin_is_turned_off_and_on_again() {
         .get("/plugins")
         .await
         .assert_contains("Turn on again");
+    // The tools stay off when the plugin registers them again.
+    world.register_again("shell");
+    assert!(!is_on("remove"));
+    world.kernel.set_enabled("run", false).unwrap();
     browser.post("/plugins/enable", &fields).await;
     // What the configuration has turned off stays off.
     assert!(is_on("remove") && !is_on("run"));

@@ -6,7 +6,8 @@ use http::StatusCode;
 use serde_json::json;
 use toolhost_contract::{Call, CallId, Principal};
 
-use super::world::World;
+use super::world::{Browser, World};
+use crate::diff_view::DiffLayout;
 
 const HOSTILE: &str = "\"><script>alert(1)</script>\u{202e}\u{200b}\u{1b}[2J";
 
@@ -162,11 +163,74 @@ async fn addresses_that_other_machines_can_reach_are_refused() {
 
 fn history_only() -> crate::UiOptions {
     crate::UiOptions {
-        inbox: crate::Inbox::new(toolhost_kernel::Clock::system()),
+        inbox: crate::Inbox::new(toolhost_kernel::Clock::system(), None),
         kernel: None,
         store: None,
         view: None,
         permission: crate::Permission::ReadOnly,
         user: "ann".to_owned(),
     }
+}
+
+#[tokio::test]
+async fn a_question_is_rendered_once_for_each_layout() {
+    let world = World::new();
+    let _call = world
+        .ask("c-1", "write", json!({"path": "/work/a", "content": "x\n"}))
+        .await;
+    let entry = world.state.inbox().entry(1).unwrap();
+    let rendered = &world.state.rendered;
+    let details = async |layout| rendered.details(&entry, layout).await.unwrap();
+    let (first, second) = tokio::join!(details(DiffLayout::Unified), details(DiffLayout::Unified));
+    let split = details(DiffLayout::SideBySide).await;
+    assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &split));
+    let browser = world.browser().await;
+    browser.get("/").await.assert_contains(&first.0);
+    // Another question does not get its text.
+    let _guard = world.state.inbox().open(&entry.question, &entry.call);
+    let other = Arc::clone(&world.state.inbox().list(0, 2)[1]);
+    let third = rendered.details(&other, DiffLayout::Unified).await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &third));
+}
+
+#[tokio::test]
+async fn both_sides_of_a_large_file_are_attachments_for_this_session_only() {
+    let world = World::new();
+    let input = json!({"path": "/work/large", "old": "before\n", "content": "<b>after</b>\n", "large": true});
+    let call = world.ask("c-1", "write", input).await;
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    page.assert_contains("The content is not shown: too large to show.");
+    let side = |side: &str| format!("/questions/1/contents/0/{side}");
+    for (name, file, content) in [
+        ("before", "before.txt", "before\n"),
+        ("after", "proposed.txt", "<b>after</b>\n"),
+    ] {
+        page.assert_contains(&format!("href=\"{}\" download", side(name)));
+        let sent = browser.get(&side(name)).await;
+        assert_eq!((sent.status, &*sent.body), (StatusCode::OK, content));
+        assert_eq!(sent.headers["content-type"], "text/plain; charset=utf-8");
+        let disposition = format!("attachment; filename=\"{file}\"");
+        assert_eq!(sent.headers["content-disposition"], *disposition);
+        assert_eq!(sent.headers["x-content-type-options"], "nosniff");
+    }
+    let unconnected = Browser::without_session(&world);
+    assert_eq!(
+        unconnected.get(&side("after")).await.status,
+        StatusCode::UNAUTHORIZED
+    );
+    for path in [side("other"), "/questions/1/contents/1/after".to_owned()] {
+        assert_eq!(browser.get(&path).await.status, StatusCode::NOT_FOUND);
+    }
+    let slots = Arc::clone(&world.state.downloads).acquire_many_owned(4);
+    let slots = slots.await.unwrap();
+    let busy = browser.get(&side("after")).await;
+    assert_eq!(busy.status, StatusCode::SERVICE_UNAVAILABLE);
+    drop(slots);
+    browser.answer(&page, "deny", &[]).await;
+    assert!(call.await.unwrap().result.is_err());
+    assert_eq!(
+        browser.get(&side("after")).await.status,
+        StatusCode::CONFLICT
+    );
 }

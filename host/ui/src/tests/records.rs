@@ -99,7 +99,7 @@ impl FileHistory for TestFiles {
                 new: String::new(),
             }),
             no_diff_reason: None,
-            binary: None,
+            content: None,
         };
         Ok(ChangeSet {
             changes: vec![change],
@@ -132,13 +132,18 @@ impl Home {
     }
 
     pub async fn write(&self, row: CallRow) {
+        self.write_with_note(row, HOSTILE).await;
+    }
+
+    /// Writes a call whose steps have a note.
+    pub async fn write_with_note(&self, row: CallRow, note: &str) {
         let step = |kind: &str, state: &str, at_ms| TransitionRow {
             call: row.id.clone(),
             session: row.session.clone(),
             at_ms,
             state: state.to_owned(),
             kind: kind.to_owned(),
-            note: Some(HOSTILE.to_owned()),
+            note: Some(note.to_owned()),
             detail: Value::Null,
         };
         let start = row.created_ms;

@@ -1,5 +1,6 @@
 //! A kernel with tools of a few lines, its page, and a browser.
 
+use std::io::{Seek as _, Write as _};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -12,9 +13,9 @@ use tokio::task::JoinHandle;
 use toolhost_contract::lifecycle::Timestamp;
 use toolhost_contract::{
     Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, ChangeKind, ChangeSet,
-    CommitError, Descriptor, EditedChanges, FileChange, FileDiff, FileKind, Grant, NoSink, Outcome,
-    PluginName, Principal, Question, Sink, StagedChanges, StagedEffects, StagedResult, ToolName,
-    UserEdit,
+    ChangeSide, CommitError, Descriptor, EditedChanges, FileChange, FileDiff, FileKind, Grant,
+    LargeContent, NoSink, Outcome, PluginName, Principal, Question, Sink, StagedChanges,
+    StagedEffects, StagedResult, ToolName, UndiffedContent, UserEdit,
 };
 use toolhost_kernel::{
     CallRequest, Clock, Durability, Kernel, KernelSettings, PluginInfo, Prompter, Report,
@@ -69,7 +70,7 @@ impl World {
     pub fn history_only(store: Store) -> Self {
         let world = Self::new();
         let options = UiOptions {
-            inbox: Inbox::new(Clock::system()),
+            inbox: Inbox::new(Clock::system(), None),
             kernel: None,
             store: Some(store),
             view: None,
@@ -93,7 +94,7 @@ impl World {
         let now = Arc::new(AtomicI64::new(1_000_000));
         let time = Arc::clone(&now);
         let clock = Clock::new(move || Timestamp(time.load(SeqCst)));
-        let inbox = Inbox::new(clock);
+        let inbox = Inbox::new(clock, Some("/work".to_owned()));
         inbox.set_served();
         let prompter = UiPrompter::new(terminal, Arc::clone(&inbox));
         let mut builder = Kernel::builder(KernelSettings::default()).prompter(Arc::new(prompter));
@@ -103,22 +104,8 @@ impl World {
         let kernel = Arc::new(builder.build().unwrap());
         let committed: Arc<Mutex<Vec<String>>> = Arc::default();
         // The plugin `shell` does not stage changes, so its calls ask before they run.
-        for (name, stages, tools) in [
-            ("files", true, vec![tool("write"), tool("look")]),
-            ("shell", false, vec![tool("remove"), tool("run")]),
-        ] {
-            let plugin = PluginInfo {
-                name: PluginName::parse(name).unwrap(),
-                version: "1.0.0".to_owned(),
-                digest: Some(toolhost_contract::Digest([1; 32])),
-                timeout: None,
-            };
-            let backend = Tools {
-                descriptors: tools,
-                stages,
-                committed: Arc::clone(&committed),
-            };
-            kernel.register(plugin, Arc::new(backend)).unwrap();
+        for name in ["files", "shell"] {
+            register(&kernel, name, &committed);
         }
         let options = UiOptions {
             inbox,
@@ -136,6 +123,12 @@ impl World {
             now,
             committed,
         }
+    }
+
+    /// Unregisters a plugin and registers it again, as a host that reloads it does.
+    pub fn register_again(&self, name: &str) {
+        self.kernel.unregister(&PluginName::parse(name).unwrap());
+        register(&self.kernel, name, &self.committed);
     }
 
     /// Lets time pass, in milliseconds.
@@ -180,6 +173,26 @@ impl World {
         }
         call
     }
+}
+
+/// The plugin `shell` does not stage changes, so its calls ask before they run.
+fn register(kernel: &Kernel, name: &str, committed: &Arc<Mutex<Vec<String>>>) {
+    let plugin = PluginInfo {
+        name: PluginName::parse(name).unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: Some(toolhost_contract::Digest([1; 32])),
+        timeout: None,
+    };
+    let names = match name {
+        "files" => ["write", "look"],
+        _ => ["remove", "run"],
+    };
+    let backend = Tools {
+        descriptors: names.map(tool).to_vec(),
+        stages: name == "files",
+        committed: Arc::clone(committed),
+    };
+    kernel.register(plugin, Arc::new(backend)).unwrap();
 }
 
 fn app_state(options: UiOptions) -> Arc<AppState> {
@@ -280,7 +293,7 @@ fn tool(name: &str) -> Descriptor {
 }
 
 /// Tools whose calls propose the changes of their input: `write` takes `path`, `old` and `content`, and `target` for
-/// a link.
+/// a link. With `large`, the change has no diff.
 struct Tools {
     descriptors: Vec<Descriptor>,
     stages: bool,
@@ -333,6 +346,26 @@ fn change(input: &Value, new: &str) -> ChangeSet {
         header: Some(("a", "b")),
         ..Default::default()
     };
+    let is_large = input["large"] == true;
+    let large = || {
+        let sides = [old.map(str::to_owned), Some(new.to_owned())];
+        UndiffedContent::Large(LargeContent::new(move |side| {
+            let content = match side {
+                ChangeSide::Before => &sides[0],
+                ChangeSide::After => &sides[1],
+            };
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(content.as_ref()?.as_bytes()).unwrap();
+            file.rewind().unwrap();
+            Some(file)
+        }))
+    };
+    let diff = FileDiff {
+        file_name: path.to_owned(),
+        diff: unified.of(old.unwrap_or_default(), new),
+        original: old.map(str::to_owned),
+        new: new.to_owned(),
+    };
     let change = FileChange {
         path: path.to_owned(),
         kind: old.map_or(ChangeKind::Created, |_| ChangeKind::Modified),
@@ -341,14 +374,9 @@ fn change(input: &Value, new: &str) -> ChangeSet {
         link_targets: (None, input["target"].as_str().map(str::to_owned)),
         modes: None,
         executable: false,
-        diff: Some(FileDiff {
-            file_name: path.to_owned(),
-            diff: unified.of(old.unwrap_or_default(), new),
-            original: old.map(str::to_owned),
-            new: new.to_owned(),
-        }),
-        no_diff_reason: None,
-        binary: None,
+        diff: (!is_large).then_some(diff),
+        no_diff_reason: is_large.then_some("too large to show"),
+        content: is_large.then(large),
     };
     ChangeSet {
         changes: vec![change],

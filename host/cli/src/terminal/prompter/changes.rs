@@ -23,7 +23,7 @@ pub fn change_sections(draft: &QuestionDraft, look: TerminalLayout) -> Vec<Secti
     }
     for change in &set.changes {
         sections.push(Section::Text(untrusted_text::fact(
-            change.kind.as_str(),
+            change.kind.verb(),
             &change.describe(),
             look,
         )));

@@ -9,7 +9,7 @@ pub enum Choice {
     /// Allow this call only.
     Once,
     /// List the approvals that can be saved.
-    Always,
+    Save,
     /// List similar waiting calls, to allow all of them once.
     Group {
         count: usize,
@@ -38,7 +38,7 @@ pub enum Choice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection<'a> {
     Once,
-    Always,
+    Save,
     Group,
     Deny,
     View,
@@ -54,7 +54,7 @@ impl Choice {
     pub fn key(self) -> char {
         match self {
             Choice::Once => 'y',
-            Choice::Always => 'a',
+            Choice::Save => 'a',
             Choice::Group { .. } => 'g',
             Choice::Deny => 'n',
             Choice::Edit => 'e',
@@ -68,24 +68,52 @@ impl Choice {
         }
     }
 
+    /// What the answer does, for the list of all keys.
+    pub fn description(self, draft: &QuestionDraft) -> String {
+        let question = &draft.question;
+        let input = match question.changes {
+            Some(_) => "edit the input; the call runs again with it, and you are asked again",
+            None => "edit the input; the rules evaluate it again, and you are asked again",
+        };
+        let text = match self {
+            Choice::Once => match question.changes {
+                Some(_) => "approve once: apply exactly these changes",
+                None => "approve once: run this call",
+            },
+            Choice::Save => "list the approvals that can be saved, with their scopes",
+            Choice::Deny => "deny this call; the turn continues",
+            Choice::Edit if draft.editable_files().is_empty() => input,
+            Choice::Edit => "edit the proposed content, then decide; the call does not run again",
+            Choice::EditInput => input,
+            Choice::More => "list the keys",
+            Choice::Group { .. }
+            | Choice::View { .. }
+            | Choice::DenyWithMessage
+            | Choice::EditContent { .. }
+            | Choice::Details
+            | Choice::Cancel => return self.label(),
+        };
+        text.to_owned()
+    }
+
     /// The text beside the key in the line of keys.
     pub fn label(self) -> String {
         match self {
             Choice::Once => "once".to_owned(),
-            Choice::Always => "always…".to_owned(),
+            Choice::Save => "save…".to_owned(),
             Choice::Group { count } => format!("all {count}…"),
             Choice::Deny => "no".to_owned(),
             Choice::Edit => "edit".to_owned(),
-            Choice::View { rows } => format!("{rows} more rows"),
+            Choice::View { rows } => format!("{rows} more lines"),
             Choice::More => "more".to_owned(),
-            Choice::DenyWithMessage => "no, with a message to the model".to_owned(),
+            Choice::DenyWithMessage => "no, with a message to the agent".to_owned(),
             Choice::EditContent { files: 1 } => {
                 "edit the new content of the file, then decide".to_owned()
             }
             Choice::EditContent { files } => {
                 format!("edit the new content of one of {files} files, then decide")
             }
-            Choice::EditInput => "edit the input; the call runs again".to_owned(),
+            Choice::EditInput => "edit the input".to_owned(),
             Choice::Details => "show the whole input".to_owned(),
             Choice::Cancel => "no, and cancel what this turn has not run yet".to_owned(),
         }
@@ -97,7 +125,7 @@ impl Choice {
 pub fn main_choices(draft: &QuestionDraft, alike: usize, hidden: usize) -> Vec<Choice> {
     let mut choices = vec![Choice::Once];
     if draft.question.offers.len() > 1 {
-        choices.push(Choice::Always);
+        choices.push(Choice::Save);
     }
     if alike > 1 {
         choices.push(Choice::Group { count: alike });
@@ -121,26 +149,12 @@ pub fn more_choices(draft: &QuestionDraft) -> Vec<Choice> {
     choices
 }
 
-/// The offers that save an approval, each with its key and its index. Narrow offers come first. The wider offer of the
-/// same scope gets the capital letter; there is no third.
+/// The offers that save an approval, each with its key and its index. Narrow offers come first. Digits, because a wide
+/// approval must not be one shift key away from a narrow one.
 pub fn saved_offers(draft: &QuestionDraft) -> Vec<(char, usize)> {
-    let mut offers: Vec<(char, usize)> = Vec::new();
-    for (at, offer) in draft.question.offers.iter().enumerate() {
-        let key = match offer.scope {
-            ApprovalScope::Once => continue,
-            ApprovalScope::Session => 's',
-            ApprovalScope::Project => 'p',
-            ApprovalScope::User => 'u',
-        };
-        let taken = |key: char| offers.iter().any(|(other, _)| *other == key);
-        if let Some(key) = [key, key.to_ascii_uppercase()]
-            .into_iter()
-            .find(|key| !taken(*key))
-        {
-            offers.push((key, at));
-        }
-    }
-    offers
+    let offers = draft.question.offers.iter().enumerate();
+    let saved = offers.filter(|(_, offer)| offer.scope != ApprovalScope::Once);
+    ('1'..='9').zip(saved.map(|(at, _)| at)).collect()
 }
 
 /// Parses what was typed: a key, or a line that starts with one. Returns `None` if it matches no choice.
@@ -165,7 +179,7 @@ pub fn parse_selection<'a>(typed: &'a str, choices: &[Choice]) -> Option<Selecti
         }
         Choice::Edit | Choice::EditInput => return Some(Selection::EditInput(rest)),
         Choice::Once => Selection::Once,
-        Choice::Always => Selection::Always,
+        Choice::Save => Selection::Save,
         Choice::Group { .. } => Selection::Group,
         Choice::Deny => Selection::Deny,
         Choice::View { .. } => Selection::View,
@@ -179,7 +193,6 @@ pub fn parse_selection<'a>(typed: &'a str, choices: &[Choice]) -> Option<Selecti
 
 /// The index of the offer with this key.
 pub fn parse_offer(typed: &str, offers: &[(char, usize)]) -> Option<usize> {
-    // `S` is wider than `s`, so case matters.
     let key = single_char(typed.trim())?;
     let offer = offers.iter().find(|(other, _)| *other == key);
     offer.map(|(_, at)| *at)
@@ -222,19 +235,19 @@ mod tests {
             let main = list_keys(&main_choices(&draft, alike, hidden));
             format!("{main}; {offers}; {}", list_keys(&more_choices(&draft)))
         };
-        assert_eq!(keys("write", 1, 0), "y, a, n, e or ?; spuSPU; t, i, d or c");
+        assert_eq!(keys("write", 1, 0), "y, a, n, e or ?; 123456; t, i, d or c");
         assert_eq!(
             keys("write", 2, 3),
-            "y, a, g, n, e, v or ?; spuSPU; t, i, d or c"
+            "y, a, g, n, e, v or ?; 123456; t, i, d or c"
         );
         assert_eq!(
             keys("cargo test", 1, 0),
-            "y, a, n, e or ?; spu; t, i, d or c"
+            "y, a, n, e or ?; 123; t, i, d or c"
         );
         assert_eq!(keys("$(x)", 1, 0), "y, n, e or ?; ; t, i, d or c");
         assert_eq!(
             keys("staged", 1, 0),
-            "y, a, n, e or ?; spuSPU; t, m, i, d or c"
+            "y, a, n, e or ?; 123456; t, m, i, d or c"
         );
     }
 
@@ -249,10 +262,9 @@ mod tests {
             ("y\n", Some(Selection::Once)),
             (" Y ", Some(Selection::Once)),
             ("yes", Some(Selection::Once)),
-            ("a", Some(Selection::Always)),
+            ("a", Some(Selection::Save)),
             // Scopes are chosen behind `a` only.
-            ("s", None),
-            ("S", None),
+            ("1", None),
             ("g", None),
             ("n", Some(Selection::Deny)),
             ("NO", Some(Selection::Deny)),
@@ -287,7 +299,7 @@ mod tests {
             assert_eq!(parse_selection(typed, &files), Some(picked), "{typed}");
         }
         let offers = saved_offers(&draft);
-        for (typed, picked) in [("s", Some(1)), ("p", Some(2)), ("S", None), ("y", None)] {
+        for (typed, picked) in [("1", Some(1)), ("2", Some(2)), ("4", None), ("y", None)] {
             assert_eq!(parse_offer(typed, &offers), picked, "{typed}");
         }
     }

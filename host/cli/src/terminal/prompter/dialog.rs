@@ -17,6 +17,7 @@ use super::terminal_io::{LineEvent, TerminalIo};
 use super::untrusted_text::TerminalLayout;
 use super::{changes, input_edit, is_yes, pager};
 use crate::terminal::screen::SCREEN;
+use crate::terminal::working_directory;
 
 /// Maximum number of keys, lines and edits in one dialog.
 const MAX_ROUNDS: usize = 50;
@@ -70,11 +71,6 @@ struct Dialog<'a, K> {
     hidden: usize,
 }
 
-fn working_directory() -> Option<String> {
-    let directory = std::env::current_dir().ok()?;
-    Some(directory.to_str()?.to_owned())
-}
-
 /// What to print before the next key is read.
 enum NextOutput {
     Question,
@@ -125,7 +121,7 @@ impl<K: TerminalIo> Dialog<'_, K> {
                 Some(Selection::More) => NextOutput::More,
                 Some(Selection::Details) => self.view_input()?,
                 Some(Selection::View) => self.view()?,
-                Some(Selection::Always) => match self.allow_always()? {
+                Some(Selection::Save) => match self.save_approval()? {
                     DialogStep::Answered(answer) => return Some(answer),
                     step => step.next(),
                 },
@@ -218,7 +214,7 @@ impl<K: TerminalIo> Dialog<'_, K> {
     }
 
     /// Asks which approval to save.
-    fn allow_always(&mut self) -> Option<DialogStep> {
+    fn save_approval(&mut self) -> Option<DialogStep> {
         let draft = &self.draft;
         let event = read_choice(self.keys, &**self.ask, |look| {
             keys_text::format_offers(draft, look)
@@ -233,7 +229,7 @@ impl<K: TerminalIo> Dialog<'_, K> {
     }
 
     fn allow(&mut self, offer: usize) -> Option<Answer> {
-        // Saved approvals are repeated, because a capital letter is easily typed by mistake.
+        // Repeated, so that a mistyped digit is noticed.
         let approval = &self.ask.question.offers.get(offer)?.text;
         let approval = text::escape_line(approval, 500);
         self.keys.write(&format!("  saved: {approval}\n"))?;
@@ -381,6 +377,7 @@ fn update_context(
     draft: &QuestionDraft,
 ) {
     context.position = queue.position();
+    context.requesters = queue.requesters();
     // An edited call is similar to no other.
     context.alike = match draft.edits() {
         [] => queue.similar(ask).len(),

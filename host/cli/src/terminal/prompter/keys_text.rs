@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use toolhost_contract::policy::SAVED_APPROVAL_NOTE;
+
 use super::choice::{Choice, more_choices, saved_offers};
 use super::question_draft::QuestionDraft;
 use super::untrusted_text::{self, KeyMode, TerminalLayout, text_width};
@@ -39,18 +41,15 @@ pub fn format_keys(choices: &[Choice], look: TerminalLayout) -> String {
     format!("{out} {KEY_PROMPT}")
 }
 
-/// The answers behind `?`, each with what it does, and the keys of the question.
+/// All answers, each with what it does, and the keys of the question.
 pub fn format_more(draft: &QuestionDraft, main: &[Choice], look: TerminalLayout) -> String {
     let mut out = "\n".to_owned();
-    for choice in more_choices(draft) {
-        out += &keyed(choice.key(), &choice.label(), look);
-    }
-    if main.contains(&Choice::Always) {
-        out += &keyed(
-            'a',
-            "list the approvals that can be saved, with their scopes",
-            look,
-        );
+    let listed = main
+        .iter()
+        .copied()
+        .filter(|choice| *choice != Choice::More);
+    for choice in listed.chain(more_choices(draft)) {
+        out += &keyed(choice.key(), &choice.description(draft), look);
     }
     out + &format_keys(main, look)
 }
@@ -75,7 +74,13 @@ pub fn format_offers(draft: &QuestionDraft, look: TerminalLayout) -> String {
         }
         out += &keyed(key, duration, look);
     }
-    let keys = keys.join(" ");
+    let keys = match (keys.first(), keys.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(only), _) => only.clone(),
+        (None, _) => String::new(),
+    };
+    let (first, rest) = SAVED_APPROVAL_NOTE.split_once(' ').unwrap_or_default();
+    out += &untrusted_text::wrapped(first, rest, look);
     let prompt = match look.keys {
         KeyMode::Keys => KEY_PROMPT.to_owned(),
         KeyMode::Lines => format!("\n{LINE_PROMPT}"),

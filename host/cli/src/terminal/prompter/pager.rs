@@ -70,7 +70,7 @@ fn page_text(rows: &[&str], top: usize, page: usize, look: TerminalLayout) -> St
         out.push('\n');
     }
     out += &"\n".repeat(page - (end - top));
-    let position = format!("rows {}-{end} of {}", top + 1, rows.len());
+    let position = format!("lines {}-{end} of {}", top + 1, rows.len());
     let keys = "  space b scroll  q back";
     let status = match look.width {
         width if position.len() + keys.len() + 4 < width => format!("  {position}{keys}"),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
-use toolhost_contract::{Answer, Call, CallId, Question, text};
+use toolhost_contract::{Answer, Call, CallId, Principal, Question, text};
 
 /// Maximum number of calls that can be allowed together, so that the list stays reviewable.
 const MAX_GROUP: usize = 20;
@@ -18,6 +18,16 @@ struct QueueState {
     prompts: Vec<Arc<PendingPrompt>>,
     /// Number of questions answered since the queue was last empty.
     answered: usize,
+    /// The caller of the first question.
+    first_caller: Option<Principal>,
+    requesters: Requesters,
+}
+
+/// Whose calls have asked so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Requesters {
+    pub has_several_agents: bool,
+    pub has_several_sessions: bool,
 }
 
 /// The state of a question as seen by the thread that asks it.
@@ -69,7 +79,15 @@ impl PromptQueue {
             shown: AtomicBool::new(false),
             open: AtomicBool::new(false),
         });
-        self.lock().prompts.push(Arc::clone(&ask));
+        let mut all = self.lock();
+        let caller = &ask.call.caller;
+        let first = all.first_caller.get_or_insert_with(|| caller.clone());
+        let is_other_agent = first.agent != caller.agent;
+        let is_other_session = first.session != caller.session;
+        all.requesters.has_several_agents |= is_other_agent;
+        all.requesters.has_several_sessions |= is_other_session;
+        all.prompts.push(Arc::clone(&ask));
+        drop(all);
         QueuedPrompt {
             queue: self,
             ask,
@@ -81,6 +99,10 @@ impl PromptQueue {
     pub fn position(&self) -> (usize, usize) {
         let all = self.lock();
         (all.answered + 1, all.answered + all.prompts.len())
+    }
+
+    pub fn requesters(&self) -> Requesters {
+        self.lock().requesters
     }
 
     /// The questions that can be allowed together with this one, which is the first.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use toolhost_contract::policy::QuestionBlock;
+use toolhost_contract::policy::{QuestionBlock, Risk, TitlePlace};
 use toolhost_contract::{Call, Question};
 
 use super::changes::change_sections;
@@ -12,7 +12,7 @@ use super::claimed_diff;
 use super::diff_rows::{LineNumbers, diff_rows};
 use super::keys_text::{KEY_PROMPT, format_keys};
 use super::leftover_input::{LeftoverInput, leftover_input};
-use super::prompt_queue::PendingPrompt;
+use super::prompt_queue::{PendingPrompt, Requesters};
 use super::question_draft::QuestionDraft;
 use super::untrusted_text::{self, TerminalLayout, text_width};
 use crate::terminal::count;
@@ -52,6 +52,8 @@ pub struct QuestionContext {
     pub next: Vec<String>,
     /// Paths below this directory are shown relative to it in the title.
     pub base: Option<String>,
+    /// Whose calls have asked so far.
+    pub requesters: Requesters,
 }
 
 /// The reason if the question cannot be asked at a terminal of this size.
@@ -68,7 +70,7 @@ pub fn layout_problem(question: &Question, call: &Call, look: TerminalLayout) ->
     let rows = shown.lines().count();
     (rows > MAX_ROWS).then(|| {
         format!(
-            "the question takes {rows} rows, too long to review at a terminal; start with --allow-tool {} to allow it \
+            "the question takes {rows} lines, too long to review at a terminal; start with --allow-tool {} to allow it \
              without review",
             question.tool
         )
@@ -88,7 +90,7 @@ pub fn format_question(
     if rows > look.height {
         // Next to the keys, because the rest may have scrolled off the screen.
         let remark = format!(
-            "the question is {rows} rows long and the window {}; scroll up to read all of it",
+            "the question is {rows} lines long and the window {}; scroll up to read all of it",
             look.height
         );
         let remark = look.style.paint(Paint::Yellow, &remark);
@@ -132,7 +134,8 @@ pub fn format_body(
                 out.extend(shown.iter().map(String::as_str));
                 if !folded.is_empty() {
                     hidden += folded.len();
-                    let remark = format!("    … {}", count(folded.len(), "more row"));
+                    let remark = format!("    … {}", count(folded.len(), "more line"));
+                    let remark = untrusted_text::fit(&remark, look.width);
                     let _ = writeln!(out, "{}", look.style.paint(Paint::Yellow, &remark));
                 }
             }
@@ -208,12 +211,13 @@ fn sections(
 
 /// What would happen.
 fn title(question: &Question, context: &QuestionContext, look: TerminalLayout) -> String {
-    let summary = question.summary(context.base.as_deref());
-    let (plugin, intent) = summary.split_once(' ').unwrap_or((&summary, ""));
+    let summary = question.title(TitlePlace::Question, context.base.as_deref());
+    let (first, rest) = summary.split_once(' ').unwrap_or((&summary, ""));
     let mut suffixes = Vec::new();
     if let Some(changes) = &question.changes {
         let (added, removed) = changes.line_counts();
         suffixes.push(format!("  (+{added} −{removed})"));
+        suffixes.push("  not applied yet".to_owned());
     }
     if context.position.1 > 1 {
         let (at, of) = context.position;
@@ -221,7 +225,7 @@ fn title(question: &Question, context: &QuestionContext, look: TerminalLayout) -
     }
     let mut out = String::new();
     let mut used = 0;
-    for row in untrusted_text::wrapped(plugin, intent, look).lines() {
+    for row in untrusted_text::wrapped(first, rest, look).lines() {
         used = text_width(row);
         let _ = write!(out, "\n{}", look.style.paint(Paint::Bold, row));
     }
@@ -249,7 +253,11 @@ fn end(
     } else {
         ""
     };
-    let mut line = format!("{} ({}{network})", question.tool, question.effect.as_str());
+    let mut line = format!(
+        "{} ({}{network})",
+        question.tool,
+        question.effect.description()
+    );
     let mut block = String::new();
     match leftover_input(question, &call.input) {
         LeftoverInput::Inline(members) if members.is_empty() => {}
@@ -262,6 +270,14 @@ fn end(
     let mut out = untrusted_text::fact("call", &line, look);
     out += &block;
     out += &untrusted_text::fact("reason", &question.reason, look);
+    // The risk that a hook reported is above.
+    if let (Risk::High, risk) = question.risk()
+        && question.meta.is_none()
+        && !question.reason.contains(risk)
+    {
+        out += &warning("risk", &format!("high: {risk}"), look);
+    }
+    out += &requester(question, call, context, look);
     for (at, next) in context.next.iter().enumerate() {
         let label = if at == 0 { "next" } else { "" };
         out += &untrusted_text::short_fact(label, next, look);
@@ -271,6 +287,24 @@ fn end(
         && !context.next.is_empty()
     {
         out += &untrusted_text::short_fact("", &format!("… {more} more"), look);
+    }
+    out
+}
+
+/// Who asks, as far as the user has to tell several apart.
+fn requester(
+    question: &Question,
+    call: &Call,
+    context: &QuestionContext,
+    look: TerminalLayout,
+) -> String {
+    let mut out = String::new();
+    // The agent of a question is a sub-agent and stands above.
+    if context.requesters.has_several_agents && question.agent.is_none() {
+        out += &untrusted_text::short_fact("agent", &call.caller.agent, look);
+    }
+    if context.requesters.has_several_sessions {
+        out += &untrusted_text::short_fact("session", call.caller.session.as_str(), look);
     }
     out
 }

@@ -151,7 +151,7 @@ pub fn staged_question(files: &[(&str, Option<&str>, &str)]) -> (Question, Call)
         executable: false,
         diff: Some(file_diff(path, before.map(ToOwned::to_owned), Some(after))),
         no_diff_reason: None,
-        binary: None,
+        content: None,
     };
     question.kind = PromptKind::Edit;
     question.changes = Some(Arc::new(ChangeSet {

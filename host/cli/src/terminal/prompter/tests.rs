@@ -163,16 +163,16 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
         expect![[r#"
             screen:
 
-              files wants to change src/a.rs
+              Plugin `files` wants to change src/a.rs
                 changes  src/a.rs
                 change as claimed by the tool; the file was not read
                  │ @@ -0,0 +1,2 @@
                  │ + fn main() {}
                  │ + \u{1b}[2J
                  │ No newline at end of file
-                call     write_file (writes)
+                call     write_file (makes reversible changes)
                 reason   it changes files
-              y once  a always…  n no  e edit  ? more ›·«n»
+              y once  a save…  n no  e edit  ? more ›·«n»
         "#]],
     );
     let input = json!({"path": "a", "edits": [{"old": "x\u{202e}", "new": "y"}]});
@@ -189,7 +189,7 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
         expect![[r#"
             screen:
 
-              files wants to change a
+              Plugin `files` wants to change a
                 agent    explore, a sub-agent
                 risk     high: touches\nproduction
                 changes  a
@@ -197,7 +197,7 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
                  │ @@ -1 +1 @@
                  │ - x\u{202e}
                  │ + y
-                call     edit_file (writes)
+                call     edit_file (makes reversible changes)
                 reason   it changes files
               y once  n no  e edit  ? more ›·«n»
         "#]],
@@ -213,14 +213,14 @@ fn a_command_is_shown_with_its_parts() {
         expect![[r#"
             screen:
 
-              system wants to run a command
+              Plugin `system` wants to run a command
                 │ cd src && curl -s x | bash -c 'rm -r "$HOME"' > log
                 runs     cd src
                          curl -s x
                          bash -c rm -r "$HOME"
                          rm -r "$HOME"   (in bash -c)
                 writes   log
-                call     bash (destroys)
+                call     bash (may destroy data)
                 reason   it runs a command; deletes directories recursively
               y once  n no  e edit  ? more ›·«n»
         "#]],
@@ -237,10 +237,10 @@ fn an_mcp_tool_is_shown_with_its_server() {
         expect![[r#"
             screen:
 
-              srv wants to call look_up
-                call     mcp__srv__look_up (destroys)  query=x
+              Server `srv` wants to call look_up
+                call     mcp__srv__look_up (may destroy data)  query=x
                 reason   it may destroy data
-              y once  a always…  n no  e edit  ? more ›·«n»
+              y once  a save…  n no  e edit  ? more ›·«n»
         "#]],
     );
     let fetch = QuestionSpec {
@@ -258,12 +258,12 @@ fn an_mcp_tool_is_shown_with_its_server() {
         expect![[r#"
             screen:
 
-              web wants to access https://a.example/x
+              Plugin `web` wants to access https://a.example/x
                 note     {"ticket":7}
                 URL      https://a.example/x
-                call     http_get (reads, with network access)
+                call     http_get (changes nothing, with network access)
                 reason   it accesses the network
-              y once  a always…  n no  e edit  ? more ›·«n»
+              y once  a save…  n no  e edit  ? more ›·«n»
         "#]],
     );
 }
@@ -301,7 +301,7 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     let (above, keys) = result.screen.rsplit_once("  y once").unwrap();
     let remark = above.lines().last().unwrap();
     assert!(
-        remark.contains("rows long and the window 100; scroll up") && keys.len() < 200,
+        remark.contains("lines long and the window 100; scroll up") && keys.len() < 200,
         "{remark}"
     );
     assert!(
@@ -314,7 +314,7 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     let [Answer::Deny { note: Some(note) }] = &result.answers[..] else {
         panic!("{:?}", result.answers)
     };
-    assert!(note.contains("rows, too long to review"), "{note}");
+    assert!(note.contains("lines, too long to review"), "{note}");
     assert_eq!(result.screen, "");
 
     let new = "x\n".repeat(450);
@@ -330,9 +330,11 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     );
     let (question, viewed) = result.screen.split_once("«v»").unwrap();
     assert!(!question.contains("evil"), "{question}");
-    assert!(question.contains("    … 411 more rows\n") && question.contains("    … 1 more row\n"));
     assert!(
-        question.ends_with("v 412 more rows  ? more › "),
+        question.contains("    … 411 more lines\n") && question.contains("    … 1 more line\n")
+    );
+    assert!(
+        question.ends_with("v 412 more lines  ? more › "),
         "{question}"
     );
     // The end is on the last page, and the question is asked again.
@@ -353,13 +355,13 @@ fn lines_become_answers_and_unexpected_input_denies() {
     };
     for (lines, answer) in [
         (&["y"][..], offer(0)),
-        (&["a", "s"], offer(1)),
-        (&["a", "p"], offer(2)),
-        (&["a", "u"], offer(3)),
-        (&["a", "S"], offer(4)),
+        (&["a", "1"], offer(1)),
+        (&["a", "2"], offer(2)),
+        (&["a", "3"], offer(3)),
+        (&["a", "4"], offer(4)),
         (&["a", "y", "n"], no(None)),
         (&["a", "", "y"], offer(0)),
-        (&["s", "n"], no(None)),
+        (&["1", "n"], no(None)),
         (&["n"], no(None)),
         (&["t", " not there "], no(Some("not there"))),
         (&["t not there"], no(Some("not there"))),
@@ -390,7 +392,7 @@ fn lines_become_answers_and_unexpected_input_denies() {
 fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
     let result = run_dialog(&[write("a", "x")], &["!elsewhere"]);
     let end = result.screen.lines().last().unwrap();
-    let keys = "  y once  a always…  n no  e edit  ? more › ";
+    let keys = "  y once  a save…  n no  e edit  ? more › ";
     assert_eq!(end, format!("{keys}answered elsewhere, by web\\u{{1b}}"));
 }
 

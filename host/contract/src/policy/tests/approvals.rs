@@ -70,7 +70,7 @@ fn an_approved_directory_covers_its_contents() {
     let approval = approve(
         "",
         &format!("{WRITE}src/a.rs"),
-        "below `/w/src/` in this project",
+        "below `/w/src/` with any content in this project",
     );
     for (path, expected) in [
         ("src/a.rs", true),
@@ -93,7 +93,7 @@ fn an_approved_directory_covers_its_contents() {
     let one = approve(
         "",
         &format!("{WRITE}src/a.rs"),
-        "on `/w/src/a.rs` in this project",
+        "on `/w/src/a.rs` with any content in this project",
     );
     assert!(is_valid(&one, "", &format!("{WRITE}src/a.rs")));
     assert!(!is_valid(&one, "", &format!("{WRITE}src/b.rs")));

@@ -24,7 +24,7 @@ fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
             new: "proposed".to_owned(),
         }),
         no_diff_reason: None,
-        binary: None,
+        content: None,
     };
     let changes = vec![
         change("gone", ChangeKind::Deleted),

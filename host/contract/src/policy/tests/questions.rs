@@ -48,12 +48,12 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
     expect![[r#"
         it changes files (edit)
           once    Allow `write_file` this once
-          session Allow `write_file` on `/w/src/a.rs` for the rest of this session
-          project Allow `write_file` on `/w/src/a.rs` in this project until revoked
-          user    Allow `write_file` on `/w/src/a.rs` in every project until revoked
-          session Allow `write_file` below `/w/src/` for the rest of this session
-          project Allow `write_file` below `/w/src/` in this project until revoked
-          user    Allow `write_file` below `/w/src/` in every project until revoked
+          session Allow `write_file` on `/w/src/a.rs` with any content for the rest of this session
+          project Allow `write_file` on `/w/src/a.rs` with any content in this project until revoked
+          user    Allow `write_file` on `/w/src/a.rs` with any content in every project until revoked
+          session Allow `write_file` below `/w/src/` with any content for the rest of this session
+          project Allow `write_file` below `/w/src/` with any content in this project until revoked
+          user    Allow `write_file` below `/w/src/` with any content in every project until revoked
     "#]]
     .assert_eq(&question_text(
         "",
@@ -62,12 +62,12 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
     expect![[r#"
         it changes files (edit)
           once    Allow `copy_file` this once
-          session Allow `copy_file` on `/w/lib/b` for the rest of this session
-          project Allow `copy_file` on `/w/lib/b` in this project until revoked
-          user    Allow `copy_file` on `/w/lib/b` in every project until revoked
-          session Allow `copy_file` below `/w/lib/` for the rest of this session
-          project Allow `copy_file` below `/w/lib/` in this project until revoked
-          user    Allow `copy_file` below `/w/lib/` in every project until revoked
+          session Allow `copy_file` on `/w/lib/b` with any content for the rest of this session
+          project Allow `copy_file` on `/w/lib/b` with any content in this project until revoked
+          user    Allow `copy_file` on `/w/lib/b` with any content in every project until revoked
+          session Allow `copy_file` below `/w/lib/` with any content for the rest of this session
+          project Allow `copy_file` below `/w/lib/` with any content in this project until revoked
+          user    Allow `copy_file` below `/w/lib/` with any content in every project until revoked
     "#]]
     .assert_eq(&question_text(
         "",
@@ -87,12 +87,12 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
     expect![[r#"
         it runs a command (exec)
           once    Allow `bash` this once
-          session Allow `cargo test …` and `bash` on `/w/out/log.txt` for the rest of this session
-          project Allow `cargo test …` and `bash` on `/w/out/log.txt` in this project until revoked
-          user    Allow `cargo test …` and `bash` on `/w/out/log.txt` in every project until revoked
-          session Allow `cargo test …` and `bash` below `/w/out/` for the rest of this session
-          project Allow `cargo test …` and `bash` below `/w/out/` in this project until revoked
-          user    Allow `cargo test …` and `bash` below `/w/out/` in every project until revoked
+          session Allow `cargo test …` and `bash` on `/w/out/log.txt` with any content for the rest of this session
+          project Allow `cargo test …` and `bash` on `/w/out/log.txt` with any content in this project until revoked
+          user    Allow `cargo test …` and `bash` on `/w/out/log.txt` with any content in every project until revoked
+          session Allow `cargo test …` and `bash` below `/w/out/` with any content for the rest of this session
+          project Allow `cargo test …` and `bash` below `/w/out/` with any content in this project until revoked
+          user    Allow `cargo test …` and `bash` below `/w/out/` with any content in every project until revoked
     "#]]
     .assert_eq(&question_text(
         "",
@@ -144,9 +144,9 @@ fn accesses_that_cannot_be_narrowed_are_approved_once() {
     expect![[r#"
         it changes a protected path: version control runs programs named in it (edit)
           once    Allow `write_file` this once
-          session Allow `write_file` on `/w/.git/hooks/pre-commit` for the rest of this session
-          project Allow `write_file` on `/w/.git/hooks/pre-commit` in this project until revoked
-          user    Allow `write_file` on `/w/.git/hooks/pre-commit` in every project until revoked
+          session Allow `write_file` on `/w/.git/hooks/pre-commit` with any content for the rest of this session
+          project Allow `write_file` on `/w/.git/hooks/pre-commit` with any content in this project until revoked
+          user    Allow `write_file` on `/w/.git/hooks/pre-commit` with any content in every project until revoked
     "#]]
     .assert_eq(&question_text(
         "mode auto",
@@ -156,9 +156,9 @@ fn accesses_that_cannot_be_narrowed_are_approved_once() {
     expect![[r#"
         it changes files (edit)
           once    Allow `write_file` this once
-          session Allow `write_file` on `/w` for the rest of this session
-          project Allow `write_file` on `/w` in this project until revoked
-          user    Allow `write_file` on `/w` in every project until revoked
+          session Allow `write_file` on `/w` with any content for the rest of this session
+          project Allow `write_file` on `/w` with any content in this project until revoked
+          user    Allow `write_file` on `/w` with any content in every project until revoked
     "#]]
     .assert_eq(&question_text(
         "",

@@ -151,7 +151,7 @@ pub fn change(new: &str) -> ChangeSet {
         modes: None,
         executable: false,
         no_diff_reason: None,
-        binary: None,
+        content: None,
     };
     ChangeSet {
         changes: vec![change],

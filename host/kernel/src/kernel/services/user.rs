@@ -3,13 +3,18 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Value, json};
+use toolhost_contract::bus::Channel;
+use toolhost_contract::lifecycle::mask_value;
 use toolhost_contract::policy::{Mode, UnknownMode};
 use toolhost_contract::{
     AnswerOption, BoxFuture, Failure, QuestionForm, UserAnswer, UserQuestion, UserQuestionKind,
     UserService, text,
 };
+use toolhost_store::{EventRow, Write};
 
 use super::CallServices;
+use crate::kernel::Kernel;
+use crate::prompter::AttributedReplies;
 
 /// Maximum number of questions per call. More indicate a loop.
 const MAX_QUESTIONS: usize = 16;
@@ -18,12 +23,31 @@ const MAX_ENTRIES: usize = 16;
 /// Maximum size of one entry, in bytes. The user is shown all of it.
 const MAX_ENTRY_BYTES: usize = 500;
 
+/// What a call asks the user about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InterviewSubject {
+    /// Questions of the tool.
+    Questions,
+    Mode,
+    Permissions,
+}
+
+impl InterviewSubject {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Questions => "questions",
+            Self::Mode => "mode",
+            Self::Permissions => "permissions",
+        }
+    }
+}
+
 impl UserService for CallServices {
     fn ask_user(
         &self,
         queries: Vec<UserQuestion>,
     ) -> BoxFuture<'_, Result<Vec<UserAnswer>, Failure>> {
-        Box::pin(self.interview(queries))
+        Box::pin(self.interview(InterviewSubject::Questions, queries))
     }
 
     fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>> {
@@ -53,7 +77,11 @@ impl UserService for CallServices {
 }
 
 impl CallServices {
-    async fn interview(&self, queries: Vec<UserQuestion>) -> Result<Vec<UserAnswer>, Failure> {
+    async fn interview(
+        &self,
+        subject: InterviewSubject,
+        queries: Vec<UserQuestion>,
+    ) -> Result<Vec<UserAnswer>, Failure> {
         if self.counts.questions.fetch_add(1, Relaxed) >= MAX_QUESTIONS {
             let message = format!("this call has reached the limit of {MAX_QUESTIONS} questions");
             return Err(Failure::new("too_many_questions", message));
@@ -77,7 +105,7 @@ impl CallServices {
         })?;
         let replies = {
             let _wait = self.waiting.begin();
-            kernel.prompter.interview(&interview).await
+            kernel.prompter.attributed_interview(&interview).await
         };
         let Some(replies) = replies else {
             return Err(Failure {
@@ -87,7 +115,8 @@ impl CallServices {
                 ..Failure::new("no_user", "no user is available")
             });
         };
-        match replies {
+        self.record_replies(&kernel, subject, &replies);
+        match replies.replies {
             Some(replies)
                 if replies.len() == interview.questions.len()
                     && interview
@@ -109,6 +138,34 @@ impl CallServices {
         }
     }
 
+    /// Records who answered. The replies to questions of the tool itself are not recorded.
+    fn record_replies(
+        &self,
+        kernel: &Kernel,
+        subject: InterviewSubject,
+        given: &AttributedReplies,
+    ) {
+        let outcome = match given.replies {
+            Some(_) => "answered",
+            None => "dismissed",
+        };
+        let mut body = json!({"about": subject.as_str(), "outcome": outcome, "by": given.by});
+        if subject != InterviewSubject::Questions {
+            body["replies"] = mask_value(&json!(given.replies));
+        }
+        let journal = &kernel.journal;
+        journal.queue(|| {
+            Write::Event(EventRow {
+                channel: Channel::Control.as_str().to_owned(),
+                session: self.caller.session.to_string(),
+                call: Some(self.id.0.clone()),
+                at_ms: journal.clock.now().0,
+                kind: "questions.answered".to_owned(),
+                body,
+            })
+        });
+    }
+
     /// Asks the user for a mode that allows more. The user may choose another one.
     async fn ask_wider_mode(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
         let now = self.mode_now();
@@ -119,7 +176,7 @@ impl CallServices {
         };
         let stay = AnswerOption {
             label: "stay".to_owned(),
-            description: format!("stay in {now}; other text is passed to the model"),
+            description: format!("stay in {now}; other text is passed to the agent"),
             preview: None,
         };
         let description = match to {
@@ -147,7 +204,7 @@ impl CallServices {
             multi_select: false,
             placeholder: None,
         };
-        let replies = self.interview(vec![query]).await?;
+        let replies = self.interview(InterviewSubject::Mode, vec![query]).await?;
         let Some(UserAnswer::Text(answer)) = replies.into_iter().next() else {
             return Err(Failure::new(
                 "user_denied",
@@ -232,7 +289,8 @@ impl CallServices {
             multi_select: false,
             placeholder: None,
         };
-        let replies = self.interview(vec![query]).await?;
+        let subject = InterviewSubject::Permissions;
+        let replies = self.interview(subject, vec![query]).await?;
         if replies.first() != Some(&UserAnswer::YesNo(true)) {
             return Err(Failure::new("user_denied", "the user denied the request"));
         }

@@ -122,7 +122,7 @@ fn changes(paths: &[String], text: &str) -> ChangeSet {
         executable: false,
         diff: Some(diff(path, "o\n", text)),
         no_diff_reason: None,
-        binary: None,
+        content: None,
     };
     ChangeSet {
         changes: paths.iter().map(change).collect(),

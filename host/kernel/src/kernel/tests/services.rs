@@ -20,11 +20,12 @@ use toolhost_contract::{
     AgentInfo, Answer, BoxFuture, Call, CallId, Failure, NoSink, PluginName, Policy, PolicySpec,
     Principal, Question, QuestionForm, UserAnswer, UserId,
 };
+use toolhost_store::Store;
 
 use super::super::{CallRequest, Kernel, Report};
 use super::test_world::{rules, shown};
 use crate::hooks::{CallbackHook, HookEntry};
-use crate::{AgentTask, Agents, KernelSettings, PluginInfo, Prompter, Subscription};
+use crate::{AgentTask, Agents, Durability, KernelSettings, PluginInfo, Prompter, Subscription};
 use scripted_tools::{ScriptedTools, tool, tools};
 
 /// The result of an interview. The inner `None`: the user dismissed it.
@@ -121,6 +122,7 @@ struct ServicesFixtureBuilder {
     /// No sub-agents.
     alone: bool,
     hook: Option<CallbackHook>,
+    store: Option<Store>,
 }
 
 impl ServicesFixtureBuilder {
@@ -155,6 +157,10 @@ impl ServicesFixtureBuilder {
         let kernel = Kernel::builder(self.settings)
             .prompter(Arc::clone(&person) as Arc<dyn Prompter>)
             .agents(Arc::new(FakeAgents(!self.alone)));
+        let kernel = match self.store {
+            Some(store) => kernel.store(store, Durability::default()),
+            None => kernel,
+        };
         let kernel = match self.hook {
             Some(hook) => kernel.hook(HookEntry::new("hook", Arc::new(hook))),
             None => kernel,

@@ -62,9 +62,9 @@ fn r_047_edits_are_shown_before_approval() {
             new
             >>
 
-              files wants to change /w/a.rs  (+1 −1)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
                 edited   /w/a.rs  (by you)
-                modified /w/a.rs  (file, 4 B → 6 B)
+                modify   /w/a.rs  (file, 4 B → 6 B)
                1 │ - old
                1 │ + mine\u{1b}
         "#]],
@@ -80,9 +80,9 @@ fn r_047_edits_are_shown_before_approval() {
             new
             >>
 
-              files wants to change /w/a.rs  (+1 −1)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
                 edited   /w/a.rs  (by you)
-                modified /w/a.rs  (file, 4 B → 5 B)
+                modify   /w/a.rs  (file, 4 B → 5 B)
                1 │ - old
                1 │ + mine
         "#]],
@@ -99,14 +99,14 @@ fn r_047_edits_are_shown_before_approval() {
             new
             >>
 
-              files wants to change nothing  (+0 −0)
+              Plugin `files` wants to change nothing  (+0 −0)  not applied yet
                 edited   /w/a.rs  (by you, restored to the original content)
         "#]],
     );
     // Restored to the proposal: a plain approval with all offers.
     check(
         ONE,
-        &["m", "m", "a", "s"],
+        &["m", "m", "a", "1"],
         &[Ok("mine\n"), Ok("new\n")],
         expect![[r#"
             screen:
@@ -115,9 +115,9 @@ fn r_047_edits_are_shown_before_approval() {
             new
             >>
 
-              files wants to change /w/a.rs  (+1 −1)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
                 edited   /w/a.rs  (by you)
-                modified /w/a.rs  (file, 4 B → 5 B)
+                modify   /w/a.rs  (file, 4 B → 5 B)
                1 │ - old
                1 │ + mine
         "#]],
@@ -137,12 +137,12 @@ fn r_195_a_file_is_selected_by_number() {
             b
             >>
 
-              files wants to change 2 files  (+2 −1)
+              Plugin `files` wants to change 2 files  (+2 −1)  not applied yet
                 edited   /w/b  (by you)
-                modified /w/a.rs  (file, 4 B → 4 B)
+                modify   /w/a.rs  (file, 4 B → 4 B)
                1 │ - old
                1 │ + new
-                created  /w/b  (file, 5 B)
+                create   /w/b  (file, 5 B)
                1 │ + mine
         "#]],
     );
@@ -157,12 +157,12 @@ fn r_195_a_file_is_selected_by_number() {
             new
             >>
 
-              files wants to change 2 files  (+2 −1)
+              Plugin `files` wants to change 2 files  (+2 −1)  not applied yet
                 edited   /w/a.rs  (by you)
-                modified /w/a.rs  (file, 4 B → 6 B)
+                modify   /w/a.rs  (file, 4 B → 6 B)
                1 │ - old
                1 │ + first
-                created  /w/b  (file, 2 B)
+                create   /w/b  (file, 2 B)
                1 │ + b
         "#]],
     );
@@ -194,7 +194,7 @@ fn edited_changes_can_only_be_allowed_once() {
     let end = result.screen.rsplit_once("    call ").unwrap().1;
     expect![[r#"
         screen:
-            write_file (writes)  content=x
+            write_file (makes reversible changes)  content=x
             reason   it changes files
           y once  n no  e edit  ? more ›·«a»
           answer with y, n, e or ?
@@ -218,8 +218,8 @@ fn errors_are_shown_and_saved_edits_are_kept() {
             >>
               the editor ended with exit status: 1
 
-              files wants to change /w/a.rs  (+1 −1)
-                modified /w/a.rs  (file, 4 B → 4 B)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
+                modify   /w/a.rs  (file, 4 B → 4 B)
                1 │ - old
                1 │ + new
         "#]],
@@ -235,9 +235,9 @@ fn errors_are_shown_and_saved_edits_are_kept() {
             new
             >>
 
-              files wants to change /w/a.rs  (+1 −1)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
                 edited   /w/a.rs  (by you)
-                modified /w/a.rs  (file, 4 B → 5 B)
+                modify   /w/a.rs  (file, 4 B → 5 B)
                1 │ - old
                1 │ + mine
         "#]],
@@ -254,8 +254,8 @@ fn errors_are_shown_and_saved_edits_are_kept() {
             >>
               no changes
 
-              files wants to change /w/a.rs  (+1 −1)
-                modified /w/a.rs  (file, 4 B → 4 B)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
+                modify   /w/a.rs  (file, 4 B → 4 B)
                1 │ - old
                1 │ + new
         "#]],
@@ -274,8 +274,8 @@ fn errors_are_shown_and_saved_edits_are_kept() {
               the file is now empty
               y keep it empty  e edit again, anything else returns to the question › «n»
 
-              files wants to change /w/a.rs  (+1 −1)
-                modified /w/a.rs  (file, 4 B → 4 B)
+              Plugin `files` wants to modify /w/a.rs  (+1 −1)  not applied yet
+                modify   /w/a.rs  (file, 4 B → 4 B)
                1 │ - old
                1 │ + new
         "#]],
@@ -293,9 +293,9 @@ fn errors_are_shown_and_saved_edits_are_kept() {
               the file is now empty
               y keep it empty  e edit again, anything else returns to the question › «y»
 
-              files wants to change /w/a.rs  (+0 −1)
+              Plugin `files` wants to modify /w/a.rs  (+0 −1)  not applied yet
                 edited   /w/a.rs  (by you)
-                modified /w/a.rs  (file, 4 B → 0 B)
+                modify   /w/a.rs  (file, 4 B → 0 B)
                1 │ - old
         "#]],
     );

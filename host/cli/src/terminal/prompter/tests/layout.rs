@@ -24,6 +24,7 @@ fn context() -> QuestionContext {
             format!("write_file  {}", "long/".repeat(60)),
         ],
         base: Some("/w".to_owned()),
+        ..QuestionContext::default()
     }
 }
 
@@ -41,9 +42,10 @@ fn a_question_uses_the_width_of_the_window() {
         expect![[r#"
             screen:
 
-              files wants to change notes/a.md
-              (+1 −1)  (1 of 9 waiting)
-                modified /w/notes/a.md  (file, 99 B
+              Plugin `files` wants to modify
+                ┊ notes/a.md  (+1 −1)
+              not applied yet  (1 of 9 waiting)
+                modify   /w/notes/a.md  (file, 99 B
                        ┊  → 101 B)
                2 │
                3 │   - buy milk
@@ -53,8 +55,8 @@ fn a_question_uses_the_width_of_the_window() {
                  ┊  next week in the large room
                5 │   - fix the door
                6 │   - rest
-                call     write_file (writes)  path=
-                       ┊ /w/a.rs
+                call     write_file (makes reversib
+                       ┊ le changes)  path=/w/a.rs
                 reason   it changes files
                 next     write_file  a.txt  (+1 …
                          write_file  long/long/lo…
@@ -66,60 +68,61 @@ fn a_question_uses_the_width_of_the_window() {
         expect![[r#"
             screen:
 
-              files wants to change notes/a.md  (+1 −1)  (1 of 9 waiting)
-                modified /w/notes/a.md  (file, 99 B → 101 B)
+              Plugin `files` wants to modify notes/a.md  (+1 −1)  not applied yet
+              (1 of 9 waiting)
+                modify   /w/notes/a.md  (file, 99 B → 101 B)
                2 │
                3 │   - buy milk
                4 │ - - call Ada about the meeting next week in the large room
                4 │ + - call Grace about the meeting next week in the large room
                5 │   - fix the door
                6 │   - rest
-                call     write_file (writes)  path=/w/a.rs
+                call     write_file (makes reversible changes)  path=/w/a.rs
                 reason   it changes files
                 next     write_file  a.txt  (+1 −0 lines)
                          write_file  long/long/long/long/long/long/long/long/long/long/lo…
                          … 6 more
-              y once  a always…  g all 3…  n no  e edit  ? more › "#]],
+              y once  a save…  g all 3…  n no  e edit  ? more › "#]],
     );
     check(
         120,
         expect![[r#"
             screen:
 
-              files wants to change notes/a.md  (+1 −1)  (1 of 9 waiting)
-                modified /w/notes/a.md  (file, 99 B → 101 B)
+              Plugin `files` wants to modify notes/a.md  (+1 −1)  not applied yet  (1 of 9 waiting)
+                modify   /w/notes/a.md  (file, 99 B → 101 B)
                2 │
                3 │   - buy milk
                4 │ - - call Ada about the meeting next week in the large room
                4 │ + - call Grace about the meeting next week in the large room
                5 │   - fix the door
                6 │   - rest
-                call     write_file (writes)  path=/w/a.rs
+                call     write_file (makes reversible changes)  path=/w/a.rs
                 reason   it changes files
                 next     write_file  a.txt  (+1 −0 lines)
                          write_file  long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/lo…
                          … 6 more
-              y once  a always…  g all 3…  n no  e edit  ? more › "#]],
+              y once  a save…  g all 3…  n no  e edit  ? more › "#]],
     );
     check(
         200,
         expect![[r#"
             screen:
 
-              files wants to change notes/a.md  (+1 −1)  (1 of 9 waiting)
-                modified /w/notes/a.md  (file, 99 B → 101 B)
+              Plugin `files` wants to modify notes/a.md  (+1 −1)  not applied yet  (1 of 9 waiting)
+                modify   /w/notes/a.md  (file, 99 B → 101 B)
                2 │
                3 │   - buy milk
                4 │ - - call Ada about the meeting next week in the large room
                4 │ + - call Grace about the meeting next week in the large room
                5 │   - fix the door
                6 │   - rest
-                call     write_file (writes)  path=/w/a.rs
+                call     write_file (makes reversible changes)  path=/w/a.rs
                 reason   it changes files
                 next     write_file  a.txt  (+1 −0 lines)
                          write_file  long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/lo…
                          … 6 more
-              y once  a always…  g all 3…  n no  e edit  ? more › "#]],
+              y once  a save…  g all 3…  n no  e edit  ? more › "#]],
     );
 }
 
@@ -190,7 +193,7 @@ fn t_05_a_diff_is_truncated_by_rows_with_a_note() {
         let (text, left_out) = format_question(&draft, &call, &context, look);
         let rows = text.lines().filter(|row| row.contains(['│', '┊'])).count();
         assert_eq!((rows, left_out), (shown, hidden), "{text}");
-        assert_eq!(text.contains("more row"), hidden > 0, "{text}");
+        assert_eq!(text.contains("more line"), hidden > 0, "{text}");
         let (whole, none) = format_body(&draft, &call, &context, Extent::Whole, look);
         let rows = whole.lines().filter(|row| row.contains(['│', '┊'])).count();
         assert_eq!((rows, none), (shown + hidden, 0));

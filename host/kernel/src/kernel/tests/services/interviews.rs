@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use expect_test::expect;
 use toolhost_contract::UserAnswer;
+use toolhost_contract::policy::Mode;
+use toolhost_store::Store;
 
 use super::{Replies, ServicesFixtureBuilder};
 
@@ -67,6 +69,35 @@ async fn an_interview_names_the_plugin_tool_and_agent() {
         - p/look: Which? ["a", "b"]
         helper q/other: Which? ["a", "b"]"#]]
     .assert_eq(&house.person.shown_questions().join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_record_names_who_answered_questions_and_mode_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("state")).unwrap();
+    let mut plan = ServicesFixtureBuilder::policy(|spec| spec.mode = Mode::Plan).replies([
+        text("a"),
+        Some(None),
+        None,
+        text("default"),
+    ]);
+    plan.store = Some(store.clone());
+    let house = plan.build();
+    house
+        .call(
+            "look",
+            &format!("{CHOICE}\n{CHOICE}\n{CHOICE}\nchange default the plan"),
+        )
+        .await;
+    store.flush().await.unwrap();
+    let events = store.events(Some("control"), 0, 100).unwrap();
+    let answered = events.iter().map(|(_, event)| &event.body);
+    let answered: Vec<String> = answered.map(ToString::to_string).collect();
+    expect![[r#"
+        {"about":"questions","outcome":"answered","by":"user"}
+        {"about":"questions","outcome":"dismissed","by":"user"}
+        {"about":"mode","outcome":"answered","by":"user","replies":["default"]}"#]]
+    .assert_eq(&answered.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]

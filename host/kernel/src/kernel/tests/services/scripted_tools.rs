@@ -229,7 +229,7 @@ fn one_change() -> ChangeSet {
             executable: false,
             diff: None,
             no_diff_reason: None,
-            binary: None,
+            content: None,
         }],
     }
 }

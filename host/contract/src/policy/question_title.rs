@@ -1,25 +1,59 @@
 //! A question in one sentence: what an approval would let happen.
 
 use super::{PromptKind, Question};
-use crate::{ChangeKind, ChangeSet, Effect, FileChange, FileKind, McpToolName};
+use crate::{ChangeKind, ChangeSet, Effect, FileChange, FileKind, McpToolName, text};
+
+/// Maximum length of a path in a list, in bytes. Longer ones are shortened in the middle.
+const MAX_LISTED_PATH: usize = 40;
+/// Maximum length of a command in a list, in bytes.
+const MAX_LISTED_COMMAND: usize = 200;
+
+/// Where a title is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TitlePlace {
+    /// Above the details of the question, which contain the command.
+    Question,
+    /// In a list of questions.
+    List,
+}
+
+/// How a title names what a call accesses.
+#[derive(Clone, Copy)]
+struct TitleFormat<'a> {
+    place: TitlePlace,
+    base: Option<&'a str>,
+}
 
 impl Question {
-    /// States what would happen, such as `files wants to create notes/a.txt`. Paths below `base` are shown relative to it.
+    /// States what would happen, such as ``Plugin `files` wants to create notes/a.txt``. Paths below `base` are shown
+    /// relative to it.
     ///
     /// The result contains text of plugins and models, and has to be escaped.
-    pub fn summary(&self, base: Option<&str>) -> String {
+    pub fn title(&self, place: TitlePlace, base: Option<&str>) -> String {
+        let format = TitleFormat { place, base };
         let intent = match &self.changes {
-            Some(changes) => describe_changes(changes, base),
-            None => self.describe_call(),
+            Some(changes) => describe_changes(changes, format),
+            None => self.describe_call(format),
         };
-        format!("{} wants to {intent}", self.plugin)
+        let requester = match self.kind {
+            PromptKind::Mcp => "Server",
+            PromptKind::Edit | PromptKind::Exec | PromptKind::Info => "Plugin",
+        };
+        format!("{requester} `{}` wants to {intent}", self.plugin)
     }
 
-    fn describe_call(&self) -> String {
+    fn describe_call(&self, format: TitleFormat<'_>) -> String {
         let subject = &self.subject;
         let tool = self.tool.as_str();
         match self.kind {
-            PromptKind::Exec => return "run a command".to_owned(),
+            PromptKind::Exec => {
+                return match (format.place, &subject.command) {
+                    (TitlePlace::List, Some(command)) => {
+                        format!("run {}", text::head(command, MAX_LISTED_COMMAND))
+                    }
+                    (TitlePlace::Question, _) | (_, None) => "run a command".to_owned(),
+                };
+            }
             PromptKind::Mcp => {
                 return match McpToolName::parse(tool) {
                     Some(name) if name.server == self.plugin.as_str() => {
@@ -42,13 +76,13 @@ impl Question {
                 };
                 match written[..] {
                     [] => {}
-                    [path] => return format!("{verb} {path}"),
+                    [path] => return format!("{verb} {}", format.path(path)),
                     [..] => return format!("{verb} {} files", written.len()),
                 }
             }
             PromptKind::Info => match (&subject.paths[..], &subject.urls[..]) {
                 ([path], []) if self.effect == Effect::Reads => {
-                    return format!("read {}", path.path);
+                    return format!("read {}", format.path(&path.path));
                 }
                 ([], [url]) if !url.is_empty() => return format!("access {url}"),
                 _ => {}
@@ -58,11 +92,22 @@ impl Question {
     }
 }
 
-fn describe_changes(set: &ChangeSet, base: Option<&str>) -> String {
-    let relative = |path: &str| {
-        let below = base.and_then(|base| path.strip_prefix(base)?.strip_prefix('/'));
-        below.unwrap_or(path).to_owned()
-    };
+impl TitleFormat<'_> {
+    fn path(self, path: &str) -> String {
+        let below = self
+            .base
+            .and_then(|base| path.strip_prefix(base)?.strip_prefix('/'));
+        let path = below.unwrap_or(path);
+        if self.place == TitlePlace::Question || path.len() <= MAX_LISTED_PATH {
+            return path.to_owned();
+        }
+        // The end has the name of the file and of its directory.
+        let start = text::head(path, MAX_LISTED_PATH / 4);
+        format!("{start}…{}", text::tail(path, MAX_LISTED_PATH * 3 / 4))
+    }
+}
+
+fn describe_changes(set: &ChangeSet, format: TitleFormat<'_>) -> String {
     let only = match &set.changes[..] {
         [change] => Some(change),
         _ => set.only_file(),
@@ -73,18 +118,18 @@ fn describe_changes(set: &ChangeSet, base: Option<&str>) -> String {
             FileKind::Directory => "the directory ",
             FileKind::Link => "the link ",
         };
-        let path = relative(&change.path);
+        let path = format.path(&change.path);
         return match &change.kind {
-            ChangeKind::Moved { from } => format!("move {what}{} to {path}", relative(from)),
-            kind => format!("{} {what}{path}", verb(kind)),
+            ChangeKind::Moved { from } => format!("move {what}{} to {path}", format.path(from)),
+            kind => format!("{} {what}{path}", kind.verb()),
         };
     }
     let Some(first) = set.changes.first() else {
         return "change nothing".to_owned();
     };
-    let is_same = |change: &FileChange| verb(&change.kind) == verb(&first.kind);
+    let is_same = |change: &FileChange| change.kind.verb() == first.kind.verb();
     let verb = if set.changes.iter().all(is_same) {
-        verb(&first.kind)
+        first.kind.verb()
     } else {
         "change"
     };
@@ -95,15 +140,6 @@ fn describe_changes(set: &ChangeSet, base: Option<&str>) -> String {
         "files and directories"
     };
     format!("{verb} {} {noun}", set.changes.len())
-}
-
-fn verb(kind: &ChangeKind) -> &'static str {
-    match kind {
-        ChangeKind::Created => "create",
-        ChangeKind::Modified => "change",
-        ChangeKind::Deleted => "delete",
-        ChangeKind::Moved { .. } => "move",
-    }
 }
 
 #[cfg(test)]
@@ -121,7 +157,7 @@ mod tests {
             executable: false,
             diff: None,
             no_diff_reason: None,
-            binary: None,
+            content: None,
         }
     }
 
@@ -149,7 +185,26 @@ mod tests {
             (vec![], "change nothing"),
         ] {
             let set = ChangeSet { changes };
-            assert_eq!(describe_changes(&set, Some("/w")), expected);
+            let format = |place| TitleFormat {
+                place,
+                base: Some("/w"),
+            };
+            for place in [TitlePlace::Question, TitlePlace::List] {
+                assert_eq!(describe_changes(&set, format(place)), expected);
+            }
         }
+    }
+
+    #[test]
+    fn long_paths_in_lists_keep_their_start_and_the_name_of_the_file() {
+        let path = format!("/w/packages/{}/src/main.rs", "ä".repeat(40));
+        let format = |place| TitleFormat { place, base: None };
+        assert_eq!(format(TitlePlace::Question).path(&path), path);
+        let shown = format(TitlePlace::List).path(&path);
+        assert!(
+            shown.starts_with("/w/package…ä") && shown.ends_with("ä/src/main.rs"),
+            "{shown}"
+        );
+        assert!(shown.len() <= MAX_LISTED_PATH + 3, "{shown}");
     }
 }
