@@ -450,7 +450,7 @@ fn plain_prompts_are_lines_without_control_sequences() {
     command.arg("--plain-prompts").env_remove("NO_COLOR");
     command.args(["--color", "never"]);
     let mut terminal = Terminal::start(&command, "");
-    terminal.wait_for("y once, a save…, n no, e edit, ? more\r\n");
+    terminal.wait_for("y once, a always…, n no, e edit, ? more\r\n");
     terminal.wait_for(ANSWER);
     assert!(terminal.is_line_mode());
     terminal.type_keys("i path=b.txt\n");

@@ -100,7 +100,7 @@ impl Choice {
     pub fn label(self) -> String {
         match self {
             Choice::Once => "once".to_owned(),
-            Choice::Save => "save…".to_owned(),
+            Choice::Save => "always…".to_owned(),
             Choice::Group { count } => format!("all {count}…"),
             Choice::Deny => "no".to_owned(),
             Choice::Edit => "edit".to_owned(),

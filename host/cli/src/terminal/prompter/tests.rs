@@ -172,7 +172,7 @@ fn an_edit_is_shown_with_its_path_and_claimed_diff() {
                  │ No newline at end of file
                 call     write_file (makes reversible changes)
                 reason   it changes files
-              y once  a save…  n no  e edit  ? more ›·«n»
+              y once  a always…  n no  e edit  ? more ›·«n»
         "#]],
     );
     let input = json!({"path": "a", "edits": [{"old": "x\u{202e}", "new": "y"}]});
@@ -240,7 +240,7 @@ fn an_mcp_tool_is_shown_with_its_server() {
               Server `srv` wants to call look_up
                 call     mcp__srv__look_up (may destroy data)  query=x
                 reason   it may destroy data
-              y once  a save…  n no  e edit  ? more ›·«n»
+              y once  a always…  n no  e edit  ? more ›·«n»
         "#]],
     );
     let fetch = QuestionSpec {
@@ -263,7 +263,7 @@ fn an_mcp_tool_is_shown_with_its_server() {
                 URL      https://a.example/x
                 call     http_get (changes nothing, with network access)
                 reason   it accesses the network
-              y once  a save…  n no  e edit  ? more ›·«n»
+              y once  a always…  n no  e edit  ? more ›·«n»
         "#]],
     );
 }
@@ -392,7 +392,7 @@ fn lines_become_answers_and_unexpected_input_denies() {
 fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
     let result = run_dialog(&[write("a", "x")], &["!elsewhere"]);
     let end = result.screen.lines().last().unwrap();
-    let keys = "  y once  a save…  n no  e edit  ? more › ";
+    let keys = "  y once  a always…  n no  e edit  ? more › ";
     assert_eq!(end, format!("{keys}answered elsewhere, by web\\u{{1b}}"));
 }
 

@@ -82,7 +82,7 @@ fn a_question_uses_the_width_of_the_window() {
                 next     write_file  a.txt  (+1 −0 lines)
                          write_file  long/long/long/long/long/long/long/long/long/long/lo…
                          … 6 more
-              y once  a save…  g all 3…  n no  e edit  ? more › "#]],
+              y once  a always…  g all 3…  n no  e edit  ? more › "#]],
     );
     check(
         120,
@@ -102,7 +102,7 @@ fn a_question_uses_the_width_of_the_window() {
                 next     write_file  a.txt  (+1 −0 lines)
                          write_file  long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/lo…
                          … 6 more
-              y once  a save…  g all 3…  n no  e edit  ? more › "#]],
+              y once  a always…  g all 3…  n no  e edit  ? more › "#]],
     );
     check(
         200,
@@ -122,7 +122,7 @@ fn a_question_uses_the_width_of_the_window() {
                 next     write_file  a.txt  (+1 −0 lines)
                          write_file  long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/long/lo…
                          … 6 more
-              y once  a save…  g all 3…  n no  e edit  ? more › "#]],
+              y once  a always…  g all 3…  n no  e edit  ? more › "#]],
     );
 }
 
