@@ -235,19 +235,19 @@ mod tests {
     fn removed_and_added_lines_are_paired_with_their_numbers() {
         let lines: Vec<&str> = text::diff_lines(BODY).collect();
         let parts = parse(&lines, "a");
-        let line = |number, text, words: &[Range<usize>]| Line {
+        let line = |number, text, words: Option<Range<usize>>| Line {
             number,
             text,
             tokens: Vec::new(),
-            words: words.to_vec(),
+            words: Vec::from_iter(words),
         };
-        let word = |number, text| line(number, text, &[4..5]);
-        assert_eq!(parts[1], Part::Context(1, line(1, "one", &[])));
+        let word = |number, text| line(number, text, Some(4..5));
+        assert_eq!(parts[1], Part::Context(1, line(1, "one", None)));
         assert_eq!(
             parts[2],
             Part::Change(vec![word(2, "let a = 1;")], vec![word(2, "let b = 1;")],)
         );
-        assert_eq!(parts[3], Part::Context(3, line(3, "three", &[])));
+        assert_eq!(parts[3], Part::Context(3, line(3, "three", None)));
         assert_eq!(parts[4], Part::Note("\\ No newline at end of file"));
     }
 

@@ -1,7 +1,6 @@
 //! Signed packages: pinned keys, rules by reference, and revoked versions.
 
 use std::fs;
-use std::process::Stdio;
 
 use e2e::registry::Registry;
 
