@@ -241,7 +241,7 @@ mod tests {
             tokens: Vec::new(),
             words: words.to_vec(),
         };
-        let word = |number, text| line(number, text, &[4..5]);
+        let word = |number, text| line(number, text, std::slice::from_ref(&(4..5)));
         assert_eq!(parts[1], Part::Context(1, line(1, "one", &[])));
         assert_eq!(
             parts[2],
