@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use imagesize::ImageType;
 use maud::{Markup, html};
 use toolhost_contract::units::format_size;
 use toolhost_contract::{BinaryContent, ChangeSide};
@@ -12,6 +13,8 @@ const MAX_ROWS: usize = 48;
 
 /// Maximum size of an image that is shown, in bytes.
 const MAX_IMAGE: usize = 256 << 10;
+/// Maximum number of its points: a browser needs four bytes for each.
+const MAX_PIXELS: usize = 16_000_000;
 
 /// Parses the side of a change in an address.
 pub fn parse_side(name: &str) -> Option<ChangeSide> {
@@ -32,29 +35,17 @@ pub fn content_of(content: &BinaryContent, side: ChangeSide) -> Option<&[u8]> {
 
 /// Returns the media type of an image that browsers show without running anything, unless it is too large to be shown.
 pub fn shown_image_type(bytes: &[u8]) -> Option<&'static str> {
-    image_type(bytes).filter(|_| bytes.len() <= MAX_IMAGE)
+    let is_small = imagesize::blob_size(bytes)
+        .is_ok_and(|size| size.width.saturating_mul(size.height) <= MAX_PIXELS);
+    image_type(bytes).filter(|_| is_small && bytes.len() <= MAX_IMAGE)
 }
 
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
+    match imagesize::image_type(bytes).ok()? {
+        ImageType::Png => Some("image/png"),
+        ImageType::Jpeg => Some("image/jpeg"),
+        ImageType::Gif => Some("image/gif"),
+        ImageType::Webp => Some("image/webp"),
         _ => None,
     }
 }
@@ -91,7 +82,7 @@ fn figure(bytes: &[u8], name: &str, label: &str, address: &str) -> Markup {
                 img src={ (address) "/" (name) } loading="lazy" alt={ "The image " (name) " the change" };
                 figcaption { (label) ", " (size) }
             } @else if image_type(bytes).is_some() {
-                figcaption { (label) ": an image of " (size) ", which is not shown because it has more than " (format_size(MAX_IMAGE as u64)) }
+                figcaption { (label) ": an image of " (size) ", which is not shown: it has more than " (format_size(MAX_IMAGE as u64)) " or 16 million points, or its header is not valid" }
             } @else {
                 figcaption { (label) ": no image, " (size) }
             }
@@ -153,11 +144,14 @@ mod tests {
 
     #[test]
     fn large_images_are_not_shown_and_their_size_is_stated() {
-        let image = |length: usize| {
-            let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+        let image_of = |width: u32, length: usize| {
+            let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+            bytes.extend(width.to_be_bytes());
+            bytes.extend(4_000_u32.to_be_bytes());
             bytes.resize(length, 0);
             bytes
         };
+        let image = |length| image_of(1, length);
         let content = BinaryContent {
             before: Some(Arc::from(image(MAX_IMAGE))),
             after: Some(Arc::from(image(MAX_IMAGE * 2))),
@@ -171,6 +165,9 @@ mod tests {
             "{shown}"
         );
         assert_eq!(shown_image_type(&image(MAX_IMAGE + 1)), None);
+        assert!(shown_image_type(&image_of(4_000, 100)).is_some());
+        assert_eq!(shown_image_type(&image_of(4_001, 100)), None);
+        assert_eq!(shown_image_type(b"\x89PNG\r\n\x1a\n"), None);
     }
 
     #[test]
@@ -190,7 +187,7 @@ mod tests {
         );
         assert!(!shown.contains("<img"));
         for (bytes, expected) in [
-            (&b"\x89PNG\r\n\x1a\n"[..], Some("image/png")),
+            (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], Some("image/png")),
             (b"<svg xmlns", None),
             (b"<html>", None),
             (b"", None),
