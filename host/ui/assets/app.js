@@ -319,6 +319,7 @@ function updateTimes() {
   });
 }
 
+document.querySelector('a.row[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
 setInterval(updateTimes, 10000);
 arm(document);
 submitAtOnce();

@@ -140,9 +140,9 @@ impl QuestionDetails<'_> {
                 div class="changes-head" {
                     h3 {
                         (set.changes.len()) @if set.changes.len() == 1 { " change" } @else { " changes" } ", not applied yet "
-                        span class="plus" { "+" (added) } " " span class="minus" { "−" (removed) }
+                        @if added + removed > 0 { span class="plus" { "+" (added) } " " span class="minus" { "−" (removed) } }
                     }
-                    a href={ "/?question=" (number) "&view=" (toggle.0) } { (toggle.1) }
+                    @if added + removed > 0 { a href={ "/?question=" (number) "&view=" (toggle.0) } { (toggle.1) } }
                 }
                 @for file in &files { (file) }
                 (self.whole(hidden > 0))

@@ -129,7 +129,7 @@ impl QuestionView<'_> {
         });
         let content = html! {
             fieldset {
-                legend { (group.len()) " similar questions" }
+                legend { "Answer this question and " (group.len() - 1) " similar at once" }
                 ul class="group" {
                     @for (entry, value) in items {
                         li {

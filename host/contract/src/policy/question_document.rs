@@ -107,12 +107,12 @@ impl Question {
 /// States whether what a call deletes can be restored.
 fn undo_text(question: &Question) -> &'static str {
     match (&question.changes, question.can_undo) {
-        (Some(_), true) => "`host undo` can restore what is deleted",
+        (Some(_), true) => "`host undo` can restore the deleted files",
         (Some(_), false) => {
-            "`host undo` cannot restore what is deleted, because this host keeps no records"
+            "`host undo` cannot restore the deleted files, because this host keeps no records"
         }
         (None, _) => {
-            "`host undo` cannot restore what is deleted, because the tool changes files directly"
+            "`host undo` cannot restore the deleted files, because the tool changes files directly"
         }
     }
 }

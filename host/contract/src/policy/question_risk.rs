@@ -92,7 +92,7 @@ fn staged_risk(set: &ChangeSet) -> Option<(Risk, &'static str)> {
     } else if set.has_unlisted_changes() {
         "it moves a directory with its files"
     } else if any(|change| change.no_diff_reason.is_some()) {
-        "a content is not shown as text"
+        "some content cannot be shown as text"
     } else if set.changes.len() > MANY_CHANGES {
         "it changes many files"
     } else {

@@ -128,10 +128,11 @@ fn describe_changes(set: &ChangeSet, format: TitleFormat<'_>) -> String {
         return "change nothing".to_owned();
     };
     let is_same = |change: &FileChange| change.kind.verb() == first.kind.verb();
-    let verb = if set.changes.iter().all(is_same) {
-        first.kind.verb()
+    let is_deleted = |change: &&FileChange| change.kind == ChangeKind::Deleted;
+    let (verb, deleted) = if set.changes.iter().all(is_same) {
+        (first.kind.verb(), 0)
     } else {
-        "change"
+        ("change", set.changes.iter().filter(is_deleted).count())
     };
     let is_file = |change: &FileChange| change.file_kind == FileKind::File;
     let noun = if set.changes.iter().all(is_file) {
@@ -139,7 +140,12 @@ fn describe_changes(set: &ChangeSet, format: TitleFormat<'_>) -> String {
     } else {
         "files and directories"
     };
-    format!("{verb} {} {noun}", set.changes.len())
+    let intent = format!("{verb} {} {noun}", set.changes.len());
+    if deleted > 0 {
+        format!("{intent}, deleting {deleted}")
+    } else {
+        intent
+    }
 }
 
 #[cfg(test)]
@@ -177,7 +183,10 @@ mod tests {
             (vec![gone("/w/a")], "delete a"),
             (vec![change("/w/b", moved, FileKind::File)], "move a to b"),
             (vec![created("/w/a"), created("/w/b")], "create 2 files"),
-            (vec![created("/w/a"), gone("/w/b")], "change 2 files"),
+            (
+                vec![created("/w/a"), gone("/w/b")],
+                "change 2 files, deleting 1",
+            ),
             (
                 vec![dir("/w/n"), created("/w/n/a"), created("/w/n/b")],
                 "create 3 files and directories",

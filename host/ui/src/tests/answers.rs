@@ -284,7 +284,7 @@ async fn similar_questions_are_answered_together() {
     let _other = world.ask("c-4", "remove", json!({"path": "/work/d"})).await;
     let browser = world.browser().await;
     let page = browser.get("/?question=1").await;
-    page.assert_contains("3 similar questions");
+    page.assert_contains("Answer this question and 2 similar at once");
     let items: Vec<&str> = page
         .body
         .split("name=\"item\" value=\"")
