@@ -37,7 +37,7 @@ fn a_compiler_limits_itself_before_it_reads() {
     poll_until(|| of("status").contains("NoNewPrivs:\t1").then_some(()));
     let limits = of("limits");
     for (name, limits_of) in [
-        ("Max cpu time", ["60", "61"]),
+        ("Max cpu time", ["120", "121"]),
         ("Max address space", ["4294967296"; 2]),
         ("Max file size", ["0"; 2]),
         ("Max core file size", ["0"; 2]),
