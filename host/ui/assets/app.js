@@ -137,6 +137,9 @@ let stream = null;
 function follow() {
   if (document.body.dataset.kind !== "live" || (stream && stream.readyState !== EventSource.CLOSED)) return;
   stream = new EventSource("/events");
+  stream.addEventListener("open", () => {
+    document.documentElement.dataset.events = "open";
+  });
   stream.addEventListener("inbox", () => {
     showConnection("");
     document.dispatchEvent(new Event("toolhost:change"));

@@ -4,6 +4,8 @@ import { checkNoProblems, hear, launch, open, tell } from "./ui_browser.mjs";
 const browser = await launch();
 const page = await open(browser, process.env.LINK);
 await page.getByText("No questions").waitFor();
+// Before that, an exit is a failed connection.
+await page.locator('html[data-events="open"]').waitFor();
 const banner = page.locator("#connection");
 tell("open");
 await page.waitForFunction(() => document.getElementById("connection").textContent.includes("has exited"));
