@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use toolhost_contract::{Digest, PluginName, ToolName};
+use toolhost_contract::{Digest, PluginName};
 use toolhost_hostfiles::DirectoryError;
 use toolhost_net::NetError;
 
@@ -33,7 +33,7 @@ pub enum PackageError {
     )]
     ToolNameTaken {
         plugin: PluginName,
-        tool: ToolName,
+        tool: String,
         owner: PluginName,
     },
     #[error("it is not signed, but a signature is required")]

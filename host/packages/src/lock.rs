@@ -56,6 +56,9 @@ pub struct LockedPlugin {
 #[serde(deny_unknown_fields)]
 pub struct LockedTool {
     pub name: ToolName,
+    /// Further names by which it is called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
     pub effect: String,
     /// The digest of its description and parameters.
     pub definition: Digest,
@@ -74,9 +77,20 @@ impl LockedTool {
         );
         Self {
             name: tool.name.clone(),
+            aliases: tool.aliases.clone(),
             effect: tool.effect().as_str().to_owned(),
             definition: crate::sha256(text.as_bytes()),
         }
+    }
+}
+
+impl LockedPlugin {
+    /// All names that its tools take.
+    fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().flat_map(|tool| {
+            let aliases = tool.aliases.iter().map(String::as_str);
+            aliases.chain([tool.name.as_str()])
+        })
     }
 }
 
@@ -119,20 +133,16 @@ impl LockFile {
 
     /// A tool of this plugin that has the name of a tool of another plugin.
     pub fn conflict(&self, plugin: &LockedPlugin) -> Option<PackageError> {
-        let others = self.plugins.iter().filter(|one| one.name != plugin.name);
-        others
-            .flat_map(|other| {
-                let taken = plugin
-                    .tools
-                    .iter()
-                    .filter(|tool| other.tools.iter().any(|one| one.name == tool.name));
-                taken.map(|tool| PackageError::ToolNameTaken {
-                    plugin: plugin.name.clone(),
-                    tool: tool.name.clone(),
-                    owner: other.name.clone(),
-                })
+        let mut others = self.plugins.iter().filter(|one| one.name != plugin.name);
+        others.find_map(|other| {
+            let mut names = plugin.tool_names();
+            let taken = names.find(|name| other.tool_names().any(|one| one == *name))?;
+            Some(PackageError::ToolNameTaken {
+                plugin: plugin.name.clone(),
+                tool: taken.to_owned(),
+                owner: other.name.clone(),
             })
-            .next()
+        })
     }
 
     /// Adds a plugin in place of the one with its name.

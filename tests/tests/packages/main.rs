@@ -158,6 +158,17 @@ fn packages_with_the_names_of_others_tools_are_refused() {
             .contains("the name of a tool of the installed plugin data"),
         "{ended:?}"
     );
+    // The name of a function remains a name of its tool.
+    for (name, code) in [("first", 0), ("second", 5)] {
+        let file = format!("{name}.wasm");
+        let manifest = format!(
+            "name = \"{name}\"\nversion = \"1.0.0\"\ndescription = \"d\"\n\
+             [[functions]]\nfunction = \"echo\"\nname = \"echo_{name}\"\n"
+        );
+        fs::copy(user.env.path("copycat.wasm"), user.env.path(&file)).unwrap();
+        fs::write(user.env.path(&format!("{name}.plugin.toml")), manifest).unwrap();
+        user.run(code, &["add", &file, "--yes"]);
+    }
 }
 
 #[test]
