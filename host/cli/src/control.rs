@@ -292,8 +292,8 @@ impl HostDescription {
         self.send_within(request, ANSWER_TIMEOUT)
     }
 
-    /// Sends a request and waits at most this long for the answer. A host that is suspended gets the request when it
-    /// continues; nobody waits for its answer.
+    /// Sends a request and waits at most this long for the answer. A suspended host handles the request when it
+    /// continues, and the caller does not wait for the answer.
     pub fn send_within(
         &self,
         request: ControlRequest,

@@ -101,6 +101,22 @@ impl BinaryContent {
 }
 
 impl FileChange {
+    /// A change of which nothing else is known.
+    pub fn new(path: &str, kind: ChangeKind, file_kind: FileKind) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind,
+            file_kind,
+            sizes: (None, None),
+            link_targets: (None, None),
+            modes: None,
+            executable: false,
+            diff: None,
+            no_diff_reason: None,
+            content: None,
+        }
+    }
+
     /// Returns the content of a binary file up to the display limit.
     pub fn binary(&self) -> Option<&BinaryContent> {
         match &self.content {
@@ -360,16 +376,8 @@ mod tests {
 
     fn link(kind: ChangeKind, before: Option<&str>, after: Option<&str>) -> FileChange {
         FileChange {
-            path: "a".to_owned(),
-            kind,
-            file_kind: FileKind::Link,
-            sizes: (None, None),
             link_targets: (before.map(str::to_owned), after.map(str::to_owned)),
-            modes: None,
-            executable: false,
-            diff: None,
-            no_diff_reason: None,
-            content: None,
+            ..FileChange::new("a", kind, FileKind::Link)
         }
     }
 

@@ -110,21 +110,13 @@ mod tests {
 
     fn change(path: &str, kind: ChangeKind, file_kind: FileKind, text: bool) -> FileChange {
         FileChange {
-            path: path.to_owned(),
-            kind,
-            file_kind,
-            sizes: (None, None),
-            link_targets: (None, None),
-            modes: None,
-            executable: false,
             diff: text.then(|| FileDiff {
                 file_name: path.to_owned(),
                 diff: String::new(),
                 original: Some("old".to_owned()),
                 new: "new".to_owned(),
             }),
-            no_diff_reason: None,
-            content: None,
+            ..FileChange::new(path, kind, file_kind)
         }
     }
 

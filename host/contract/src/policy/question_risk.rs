@@ -132,18 +132,7 @@ mod tests {
     use super::*;
 
     fn change(kind: ChangeKind, file_kind: FileKind) -> FileChange {
-        FileChange {
-            path: "/w/a".to_owned(),
-            kind,
-            file_kind,
-            sizes: (None, None),
-            link_targets: (None, None),
-            modes: None,
-            executable: false,
-            diff: None,
-            no_diff_reason: None,
-            content: None,
-        }
+        FileChange::new("/w/a", kind, file_kind)
     }
 
     #[test]

@@ -152,26 +152,11 @@ fn describe_changes(set: &ChangeSet, format: TitleFormat<'_>) -> String {
 mod tests {
     use super::*;
 
-    fn change(path: &str, kind: ChangeKind, file_kind: FileKind) -> FileChange {
-        FileChange {
-            path: path.to_owned(),
-            kind,
-            file_kind,
-            sizes: (None, None),
-            link_targets: (None, None),
-            modes: None,
-            executable: false,
-            diff: None,
-            no_diff_reason: None,
-            content: None,
-        }
-    }
-
     #[test]
     fn changes_are_described_in_one_phrase() {
-        let created = |path| change(path, ChangeKind::Created, FileKind::File);
-        let dir = |path| change(path, ChangeKind::Created, FileKind::Directory);
-        let gone = |path| change(path, ChangeKind::Deleted, FileKind::File);
+        let created = |path| FileChange::new(path, ChangeKind::Created, FileKind::File);
+        let dir = |path| FileChange::new(path, ChangeKind::Created, FileKind::Directory);
+        let gone = |path| FileChange::new(path, ChangeKind::Deleted, FileKind::File);
         let moved = ChangeKind::Moved {
             from: "/w/a".to_owned(),
         };
@@ -181,7 +166,10 @@ mod tests {
             (vec![dir("/w/n"), created("/w/n/a")], "create n/a"),
             (vec![dir("/w/n")], "create the directory n"),
             (vec![gone("/w/a")], "delete a"),
-            (vec![change("/w/b", moved, FileKind::File)], "move a to b"),
+            (
+                vec![FileChange::new("/w/b", moved, FileKind::File)],
+                "move a to b",
+            ),
             (vec![created("/w/a"), created("/w/b")], "create 2 files"),
             (
                 vec![created("/w/a"), gone("/w/b")],

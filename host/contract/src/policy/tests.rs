@@ -312,16 +312,8 @@ impl Fixture {
 
 fn modified(path: &str) -> FileChange {
     FileChange {
-        path: path.to_owned(),
-        kind: ChangeKind::Modified,
-        file_kind: FileKind::File,
         sizes: (Some(1), Some(1)),
-        link_targets: (None, None),
-        modes: None,
-        executable: false,
-        diff: None,
-        no_diff_reason: None,
-        content: None,
+        ..FileChange::new(path, ChangeKind::Modified, FileKind::File)
     }
 }
 

@@ -10,7 +10,7 @@ use super::world::{TestTerminal, World};
 use crate::state::Permission;
 
 fn write(name: &str) -> Value {
-    json!({"path": format!("/work/{name}"), "old": "one\nthe second line\n", "content": "one\nthe third line\n"})
+    json!({"path": format!("/project/{name}"), "old": "one\nthe second line\n", "content": "one\nthe third line\n"})
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn an_approval_applies_the_change_and_names_the_approver() {
     assert!(call.await.unwrap().result.is_ok());
     assert_eq!(
         *world.committed.lock().unwrap(),
-        ["/work/a.txt: one\nthe third line\n"]
+        ["/project/a.txt: one\nthe third line\n"]
     );
     let after = browser
         .get(done.headers["location"].to_str().unwrap())
@@ -45,7 +45,7 @@ async fn an_approval_applies_the_change_and_names_the_approver() {
 #[tokio::test]
 async fn the_target_of_a_link_is_shown_and_covered_by_the_digest() {
     let world = World::new();
-    let input = json!({"path": "/work/link", "content": "", "target": "../<b>"});
+    let input = json!({"path": "/project/link", "content": "", "target": "../<b>"});
     let _call = world.ask("c-1", "write", input).await;
     let browser = world.browser().await;
     let page = browser.get("/").await;
@@ -112,7 +112,9 @@ async fn a_remembered_approval_states_its_scope_and_covers_the_next_call() {
         .await;
     assert!(second.result.is_ok());
     // An offer that does not exist is a denial by the policy.
-    let call = world.ask("c-3", "remove", json!({"path": "/work/a"})).await;
+    let call = world
+        .ask("c-3", "remove", json!({"path": "/project/a"}))
+        .await;
     let page = browser.get("/").await;
     browser.answer(&page, "offer:99", &[]).await;
     assert!(call.await.unwrap().result.is_err());
@@ -281,7 +283,9 @@ async fn similar_questions_are_answered_together() {
         world.ask("c-2", "write", write("b.txt")).await,
         world.ask("c-3", "write", write("c.txt")).await,
     ];
-    let _other = world.ask("c-4", "remove", json!({"path": "/work/d"})).await;
+    let _other = world
+        .ask("c-4", "remove", json!({"path": "/project/d"}))
+        .await;
     let browser = world.browser().await;
     let page = browser.get("/?question=1").await;
     page.assert_contains("Answer this question and 2 similar at once");
@@ -347,14 +351,16 @@ async fn proposed_texts_are_edited_before_the_approval() {
     assert!(call.await.unwrap().result.is_ok());
     assert_eq!(
         *world.committed.lock().unwrap(),
-        ["/work/a.txt: mine\nthe third line\n"]
+        ["/project/a.txt: mine\nthe third line\n"]
     );
 }
 
 #[tokio::test]
 async fn an_edited_input_is_evaluated_again() {
     let world = World::new();
-    let call = world.ask("c-1", "remove", json!({"path": "/work/a"})).await;
+    let call = world
+        .ask("c-1", "remove", json!({"path": "/project/a"}))
+        .await;
     let browser = world.browser().await;
     let page = browser.get("/questions/1/edit").await;
     world.wait(500);
@@ -371,13 +377,16 @@ async fn an_edited_input_is_evaluated_again() {
     };
     send("[]").await.assert_contains("must be a JSON object");
     assert_eq!(
-        send(r#"{"path": "/work/b"}"#).await.status,
+        send(r#"{"path": "/project/b"}"#).await.status,
         StatusCode::SEE_OTHER
     );
     while world.state.inbox().entry(2).is_err() {
         tokio::task::yield_now().await;
     }
-    browser.get("/?question=2").await.assert_contains("/work/b");
+    browser
+        .get("/?question=2")
+        .await
+        .assert_contains("/project/b");
     call.abort();
 }
 

@@ -14,7 +14,7 @@ const HOSTILE: &str = "\"><script>alert(1)</script>\u{202e}\u{200b}\u{1b}[2J";
 #[tokio::test]
 async fn hostile_text_is_escaped_and_isolated() {
     let world = World::new();
-    let input = json!({"path": format!("/work/{HOSTILE}"), "content": HOSTILE});
+    let input = json!({"path": format!("/project/{HOSTILE}"), "content": HOSTILE});
     let _call = world.ask(HOSTILE, "write", input).await;
     let browser = world.browser().await;
     let page = browser.get("/").await;
@@ -36,7 +36,7 @@ async fn a_long_diff_is_truncated_with_a_link_to_the_whole() {
         .ask(
             "c-1",
             "write",
-            json!({"path": "/work/long", "content": lines}),
+            json!({"path": "/project/long", "content": lines}),
         )
         .await;
     let browser = world.browser().await;
@@ -54,7 +54,9 @@ async fn a_long_diff_is_truncated_with_a_link_to_the_whole() {
 #[tokio::test]
 async fn a_hundred_thousand_questions_are_paged() {
     let world = World::new();
-    let call = world.ask("c-1", "remove", json!({"path": "/work/a"})).await;
+    let call = world
+        .ask("c-1", "remove", json!({"path": "/project/a"}))
+        .await;
     let question = world.kernel.pending()[0].question.clone();
     let inbox = world.state.inbox();
     let guards: Vec<_> = (0..100_000)
@@ -62,7 +64,7 @@ async fn a_hundred_thousand_questions_are_paged() {
             let call = Call {
                 id: CallId(format!("many-{n}")),
                 tool: question.tool.clone(),
-                input: json!({"path": "/work/a"}),
+                input: json!({"path": "/project/a"}),
                 caller: Principal::default(),
             };
             inbox.open(&question, &call)
@@ -115,7 +117,11 @@ async fn bodies_and_streams_are_bounded() {
 async fn the_first_load_is_small() {
     let world = World::new();
     let _call = world
-        .ask("c-1", "write", json!({"path": "/work/a", "content": "x\n"}))
+        .ask(
+            "c-1",
+            "write",
+            json!({"path": "/project/a", "content": "x\n"}),
+        )
         .await;
     let browser = world.browser().await;
     let mut bytes = browser.get("/").await.body.len();
@@ -176,7 +182,11 @@ fn history_only() -> crate::UiOptions {
 async fn a_question_is_rendered_once_for_each_layout() {
     let world = World::new();
     let _call = world
-        .ask("c-1", "write", json!({"path": "/work/a", "content": "x\n"}))
+        .ask(
+            "c-1",
+            "write",
+            json!({"path": "/project/a", "content": "x\n"}),
+        )
         .await;
     let entry = world.state.inbox().entry(1).unwrap();
     let rendered = &world.state.rendered;
@@ -196,7 +206,7 @@ async fn a_question_is_rendered_once_for_each_layout() {
 #[tokio::test]
 async fn both_sides_of_a_large_file_are_attachments_for_this_session_only() {
     let world = World::new();
-    let input = json!({"path": "/work/large", "old": "before\n", "content": "<b>after</b>\n", "large": true});
+    let input = json!({"path": "/project/large", "old": "before\n", "content": "<b>after</b>\n", "large": true});
     let call = world.ask("c-1", "write", input).await;
     let browser = world.browser().await;
     let page = browser.get("/").await;

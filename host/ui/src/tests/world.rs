@@ -94,7 +94,7 @@ impl World {
         let now = Arc::new(AtomicI64::new(1_000_000));
         let time = Arc::clone(&now);
         let clock = Clock::new(move || Timestamp(time.load(SeqCst)));
-        let inbox = Inbox::new(clock, Some("/work".to_owned()));
+        let inbox = Inbox::new(clock, Some("/project".to_owned()));
         inbox.set_served();
         let prompter = UiPrompter::new(terminal, Arc::clone(&inbox));
         let mut builder = Kernel::builder(KernelSettings::default()).prompter(Arc::new(prompter));

@@ -220,16 +220,8 @@ impl Backend for ScriptedTools {
 fn one_change() -> ChangeSet {
     ChangeSet {
         changes: vec![FileChange {
-            path: "a".to_owned(),
-            kind: ChangeKind::Modified,
-            file_kind: FileKind::File,
             sizes: (Some(1), Some(2)),
-            link_targets: (None, None),
-            modes: None,
-            executable: false,
-            diff: None,
-            no_diff_reason: None,
-            content: None,
+            ..FileChange::new("a", ChangeKind::Modified, FileKind::File)
         }],
     }
 }
