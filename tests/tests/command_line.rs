@@ -79,7 +79,7 @@ fn twin() {
     )
     .unwrap();
     let packed = host(&["pack"])
-        .arg(target().join("wasm32-wasip2/plugin/data.wasm"))
+        .arg(target().join("wasm32-wasip2/plugin-dev/data.wasm"))
         .arg("--manifest")
         .arg(&manifest)
         .arg("--output")

@@ -258,7 +258,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     let changed = env.path("files.wasm");
     let packed = env
         .command(&["pack"])
-        .arg(e2e::target().join("wasm32-wasip2/plugin/files.wasm"))
+        .arg(e2e::target().join("wasm32-wasip2/plugin-dev/files.wasm"))
         .arg("--manifest")
         .arg(&manifest)
         .arg("--output")

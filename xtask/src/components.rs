@@ -100,7 +100,7 @@ pub fn build_guests(job: &Job) -> Result<()> {
 
 fn component_build(job: &Job) -> Command {
     let mut cargo = job.cargo("build");
-    cargo.args(["--profile", "plugin", "--target", TARGET]);
+    cargo.args(["--profile", job.profile.of_plugins(), "--target", TARGET]);
     cargo
 }
 
@@ -109,7 +109,7 @@ fn built(job: &Job, folder: &Path, name: &str) -> PathBuf {
     let file = format!("{}.wasm", name.replace('-', "_"));
     job.target
         .join(TARGET)
-        .join("plugin")
+        .join(job.profile.of_plugins())
         .join(folder)
         .join(file)
 }

@@ -30,6 +30,14 @@ impl Profile {
             Self::Release => "release profile",
         }
     }
+
+    /// Cargo's profile for plugins and guests.
+    pub fn of_plugins(self) -> &'static str {
+        match self {
+            Self::Dev => "plugin-dev",
+            Self::Release => "plugin",
+        }
+    }
 }
 
 impl Job {
