@@ -15,6 +15,7 @@ mod stoppable;
 mod tests;
 
 use std::io::{Error, ErrorKind};
+use std::mem;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
@@ -37,6 +38,7 @@ pub(crate) use direct_calls::DirectCalls;
 pub(crate) use outbox::Outbox;
 pub(crate) use stoppable::StoppableReader;
 
+use direct_calls::PreparedCall;
 use open_requests::OpenRequests;
 
 use id_scanner::{ScannedId, ScannedMessage, scan};
@@ -65,8 +67,8 @@ pub(crate) struct LineTransport<R, W> {
     /// Used when the input ends.
     on_end: Option<oneshot::Sender<()>>,
     begun: bool,
-    /// The transport has spawned a task for a call that it read together with the next line.
-    has_spawned_call: bool,
+    /// Calls that were read and do not run yet.
+    batch: Vec<PreparedCall<W>>,
     /// The input has ended. Nothing more is written, because the client may have closed its side.
     ended: bool,
 }
@@ -87,7 +89,7 @@ where
             last_null_id_error: None,
             on_end: Some(at_end),
             begun: false,
-            has_spawned_call: false,
+            batch: Vec::new(),
             ended: false,
         }
     }
@@ -106,6 +108,10 @@ where
     /// Returns the next message. Cancel safe, which rmcp relies on.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
+            // Calls whose lines are in the buffer run together.
+            if !self.batch.is_empty() && !(self.reader.has_complete_line() && self.may_read()) {
+                self.run_batch();
+            }
             if let Some(owed) = self.pending_reply {
                 write_until(&self.line_writer, &self.outbox, owed)
                     .await
@@ -142,6 +148,11 @@ where
         }
     }
 
+    /// Whether the next line can be read without waiting.
+    fn may_read(&self) -> bool {
+        self.pending_reply.is_none() && !self.open().is_full() && self.outbox.has_room()
+    }
+
     fn open(&self) -> MutexGuard<'_, OpenRequests> {
         lock(&self.open)
     }
@@ -164,18 +175,22 @@ where
             id: request.id.clone(),
             cancellation: cancellation.clone(),
             open: Arc::clone(&self.open),
-            outbox: Arc::clone(&self.outbox),
-            line_writer: Arc::clone(&self.line_writer),
+            output: QueuedLine {
+                outbox: Arc::clone(&self.outbox),
+                line_writer: Arc::clone(&self.line_writer),
+                number: 0,
+            },
         };
-        // Polling a call here would delay the lines that are already buffered, and it would overtake a call that arrived
-        // with it and waits for a worker.
-        let is_last = !self.reader.has_complete_line();
-        let inline = is_last && !self.has_spawned_call;
-        self.has_spawned_call = !is_last;
-        calls.run(request, peer, cancellation, inline, |response| {
-            responder.send(&response);
-        });
+        let call = calls.prepare(request, peer, cancellation, responder);
+        self.batch.push(call);
         None
+    }
+
+    /// Runs the calls that were read together.
+    fn run_batch(&mut self) {
+        if let Some(calls) = &self.direct_calls {
+            calls.run(mem::take(&mut self.batch));
+        }
     }
 
     /// Parses the current line, or queues an error reply.
@@ -335,31 +350,47 @@ struct Responder<W> {
     id: RequestId,
     cancellation: CancellationToken,
     open: Arc<std::sync::Mutex<OpenRequests>>,
-    outbox: Arc<Outbox>,
-    line_writer: Arc<Mutex<LineWriter<W>>>,
+    output: QueuedLine<W>,
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Responder<W> {
-    fn send(self, response: &ServerJsonRpcMessage) {
+impl<W> Responder<W> {
+    /// Queues the response. Returns `None` if there is nothing to write.
+    fn queue(mut self, response: &ServerJsonRpcMessage) -> Option<QueuedLine<W>> {
         let line = match serialize_line(response) {
             Ok(line) => line,
-            Err(error) => return tracing::error!("failed to serialize a response: {error}"),
-        };
-        let ticket = {
-            // Held until the response is queued, because a cancellation by the client and the end of the input hold it,
-            // and a request with the same id can follow.
-            let mut open = lock(&self.open);
-            // A cancelled request gets no response, and its id stays reserved for a while.
-            if self.cancellation.is_cancelled() {
-                return;
+            Err(error) => {
+                tracing::error!("failed to serialize a response: {error}");
+                return None;
             }
-            open.end(&self.id);
-            self.outbox.push(line)
         };
-        if !write_now(&self.line_writer, &self.outbox, ticket) {
+        // Held until the response is queued, because a cancellation by the client and the end of the input hold it,
+        // and a request with the same id can follow.
+        let mut open = lock(&self.open);
+        // A cancelled request gets no response, and its id stays reserved for a while.
+        if self.cancellation.is_cancelled() {
+            return None;
+        }
+        open.end(&self.id);
+        self.output.number = self.output.outbox.push(line);
+        drop(open);
+        Some(self.output)
+    }
+}
+
+/// A line in the queue of the output.
+struct QueuedLine<W> {
+    outbox: Arc<Outbox>,
+    line_writer: Arc<Mutex<LineWriter<W>>>,
+    number: u64,
+}
+
+impl<W: AsyncWrite + Send + Unpin + 'static> QueuedLine<W> {
+    /// Writes this line and those before it, now or in another task.
+    fn write(self) {
+        if !write_now(&self.line_writer, &self.outbox, self.number) {
             tokio::spawn(async move {
                 // A failure closes the outbox, which ends the session.
-                let _ = write_until(&self.line_writer, &self.outbox, ticket).await;
+                let _ = write_until(&self.line_writer, &self.outbox, self.number).await;
             });
         }
     }

@@ -1,14 +1,17 @@
 //! Runs `tools/call` requests without rmcp, which spawns one task for each request and another for its response.
 //!
-//! The reading task polls a call once if it arrived alone, which completes most calls. A new task runs the others.
+//! Most calls complete when they are polled once. The reading task polls a call that arrived alone. Calls that arrived
+//! together are divided among as many tasks as there are workers, and those of a task are answered with one write.
 
 use std::fmt::{self, Formatter};
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage,
     ClientRequest, ErrorData, GetMeta, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0,
@@ -19,10 +22,16 @@ use rmcp::{Peer, RoleServer};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use tokio::io::AsyncWrite;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Responder;
 use crate::server::Server;
+
+/// How long a task polls calls that arrived together. The first response waits for the others.
+const POLL_TIME: Duration = Duration::from_micros(500);
 
 /// A `tools/call` request, parsed without the intermediate values that rmcp needs to find the type of a message.
 #[derive(Deserialize)]
@@ -126,15 +135,14 @@ impl DirectCalls {
         self.ended.child_token()
     }
 
-    /// Runs a call and passes its response to `respond`. With `inline`, polls the call once before returning.
-    pub(super) fn run(
+    /// Returns a call whose response `responder` will send.
+    pub(super) fn prepare<W>(
         &self,
         request: JsonRpcRequest<ClientRequest>,
         peer: &Peer<RoleServer>,
         cancellation: CancellationToken,
-        inline: bool,
-        respond: impl FnOnce(ServerJsonRpcMessage) + Send + 'static,
-    ) {
+        responder: Responder<W>,
+    ) -> PreparedCall<W> {
         let JsonRpcRequest {
             id, mut request, ..
         } = request;
@@ -142,7 +150,7 @@ impl DirectCalls {
         context.ct = cancellation;
         std::mem::swap(&mut context.meta, request.get_meta_mut());
         let server = Arc::clone(&self.server);
-        let mut call = Box::pin(async move {
+        let response = Box::pin(async move {
             // A panic in the reading task would end the session.
             let handled = AssertUnwindSafe(server.handle_request(request, context));
             match handled.catch_unwind().await {
@@ -154,13 +162,65 @@ impl DirectCalls {
                 }
             }
         });
-        if inline {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            if let Poll::Ready(response) = call.as_mut().poll(&mut context) {
-                return respond(response);
-            }
+        PreparedCall {
+            response,
+            responder,
         }
-        self.tasks.spawn(async move { respond(call.await) });
+    }
+
+    /// Runs calls that arrived together. A single call is polled once before this returns.
+    pub(super) fn run<W: AsyncWrite + Send + Unpin + 'static>(
+        &self,
+        mut calls: Vec<PreparedCall<W>>,
+    ) {
+        if calls.len() <= 1 {
+            return poll_in_turn(&self.tasks, calls);
+        }
+        let workers = Handle::current().metrics().num_workers();
+        let share = calls.len().div_ceil(workers.max(1));
+        while !calls.is_empty() {
+            let others = calls.split_off(share.min(calls.len()));
+            let part = std::mem::replace(&mut calls, others);
+            let tasks = self.tasks.clone();
+            self.tasks.spawn(async move { poll_in_turn(&tasks, part) });
+        }
+    }
+}
+
+/// A call that has not been polled.
+pub(super) struct PreparedCall<W> {
+    response: BoxFuture<'static, ServerJsonRpcMessage>,
+    responder: Responder<W>,
+}
+
+/// Polls each call once and writes the responses together. Separate tasks run the calls that need more than one poll, and
+/// those that are left after [`POLL_TIME`].
+fn poll_in_turn<W: AsyncWrite + Send + Unpin + 'static>(
+    tasks: &TaskTracker,
+    calls: Vec<PreparedCall<W>>,
+) {
+    let start = Instant::now();
+    let mut queued = None;
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    for call in calls {
+        let PreparedCall {
+            mut response,
+            responder,
+        } = call;
+        if start.elapsed() < POLL_TIME
+            && let Poll::Ready(response) = response.as_mut().poll(&mut context)
+        {
+            queued = responder.queue(&response).or(queued);
+            continue;
+        }
+        tasks.spawn(async move {
+            if let Some(queued) = responder.queue(&response.await) {
+                queued.write();
+            }
+        });
+    }
+    if let Some(queued) = queued {
+        queued.write();
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result};
-use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -14,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 const MAX_UNREAD: usize = 16 << 20;
 /// Estimated overhead of a queued message, including the task that writes it, in bytes.
 const MESSAGE_OVERHEAD: usize = 1024;
+/// Maximum size of lines that are written together, in bytes: the size of a pipe.
+const MAX_WRITE: usize = 64 << 10;
 
 /// Output queue of one client.
 #[derive(Default)]
@@ -47,16 +48,31 @@ impl Outbox {
         self.lock().queued_total
     }
 
-    fn pop(&self) -> Option<Vec<u8>> {
-        self.lock().lines.pop_front()
+    /// Takes the next line, and those after it that fit into one write. Returns their number.
+    fn take(&self, output: &mut Vec<u8>) -> u64 {
+        let mut waiting = self.lock();
+        let mut count = 0;
+        while let Some(line) = waiting.lines.front()
+            && (count == 0 || output.len() + line.len() <= MAX_WRITE)
+        {
+            if count == 0 {
+                *output = waiting.lines.pop_front().unwrap_or_default();
+            } else {
+                output.extend_from_slice(line);
+                waiting.lines.pop_front();
+            }
+            count += 1;
+        }
+        count
     }
 
-    fn mark_written(&self, line: &[u8]) {
-        self.lock().bytes -= line.len() + MESSAGE_OVERHEAD;
+    fn mark_written(&self, lines: u64, bytes: usize) {
+        let overhead = usize::try_from(lines).unwrap_or(0) * MESSAGE_OVERHEAD;
+        self.lock().bytes -= bytes + overhead;
         self.shrunk.notify_waiters();
     }
 
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.is_closed() || self.lock().bytes <= MAX_UNREAD
     }
 
@@ -94,10 +110,12 @@ impl Outbox {
 }
 
 /// Writes lines in queue order. A caller that waits for a line also writes all lines before it. A caller may be
-/// dropped in the middle of a line; the next one continues there.
+/// dropped in the middle of a write; the next one continues there.
 pub(crate) struct LineWriter<W> {
     writer: W,
-    line: Vec<u8>,
+    /// The lines that are being written.
+    output: Vec<u8>,
+    lines: u64,
     offset: usize,
     written: u64,
 }
@@ -106,19 +124,20 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
     pub(crate) fn new(writer: W) -> Self {
         Self {
             writer,
-            line: Vec::new(),
+            output: Vec::new(),
+            lines: 0,
             offset: 0,
             written: 0,
         }
     }
 
-    /// Writes queued lines up to this number.
+    /// Writes at least the queued lines up to this number.
     pub(crate) async fn write_until(&mut self, outbox: &Outbox, until: u64) -> Result<()> {
         while self.written < until {
             if outbox.is_closed() {
                 return Err(ErrorKind::BrokenPipe.into());
             }
-            if let Err(error) = self.write_one(outbox).await {
+            if let Err(error) = self.write_lines(outbox).await {
                 // After a partial line, nothing that follows could be parsed.
                 outbox.close();
                 return Err(error);
@@ -127,20 +146,25 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
         Ok(())
     }
 
-    async fn write_one(&mut self, outbox: &Outbox) -> Result<()> {
-        if self.line.is_empty() {
-            self.line = outbox.pop().ok_or(ErrorKind::BrokenPipe)?;
+    async fn write_lines(&mut self, outbox: &Outbox) -> Result<()> {
+        if self.lines == 0 {
+            self.lines = outbox.take(&mut self.output);
         }
-        while self.offset < self.line.len() {
-            match self.writer.write(&self.line[self.offset..]).await? {
+        if self.lines == 0 {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        while self.offset < self.output.len() {
+            match self.writer.write(&self.output[self.offset..]).await? {
                 0 => return Err(Error::from(ErrorKind::WriteZero)),
                 count => self.offset += count,
             }
         }
         self.writer.flush().await?;
+        outbox.mark_written(self.lines, self.output.len());
+        self.written += self.lines;
+        self.lines = 0;
         self.offset = 0;
-        self.written += 1;
-        outbox.mark_written(&mem::take(&mut self.line));
+        self.output = Vec::new();
         Ok(())
     }
 }
