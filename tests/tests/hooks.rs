@@ -8,8 +8,7 @@ use e2e::{root, target};
 use serde_json::{Value, json};
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{
-    Backend as _, Call, CallError, CallId, Descriptor, ErrorClass, Limits, Outcome, Principal,
-    ToolName,
+    Backend as _, Call, CallError, Descriptor, ErrorClass, Limits, Outcome, ToolName,
 };
 use toolhost_runtime::{Compiler, HookCall, Plugin, PluginGrants, Runtime, RuntimeSettings};
 use toolhost_vfs::{Access, PathGrant, Scope};
@@ -55,12 +54,7 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
 fn call(input: Value) -> HookCall {
     let mut tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run a command.");
     tool.aliases = vec!["bash".to_owned()];
-    let call = Call {
-        id: CallId("1".to_owned()),
-        tool: tool.name.clone(),
-        input,
-        caller: Principal::default(),
-    };
+    let call = Call::new("1", tool.name.clone(), input);
     HookCall::new(call, &tool, "plan")
 }
 

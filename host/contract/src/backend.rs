@@ -1,8 +1,10 @@
 //! Backends, which execute tool calls, and the events of a running call.
 
+use std::any::Any;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -112,6 +114,40 @@ pub trait Backend: Send + Sync {
                 effects: StagedEffects::None,
             })
         })
+    }
+}
+
+/// What a backend keeps between the functions that the kernel calls for one call: its preview, its hooks, its rendering.
+/// Shared by all clones of the call, and dropped with the last one.
+#[derive(Clone, Default)]
+pub struct BackendState(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
+
+impl BackendState {
+    /// Takes what was kept, if it has this type.
+    pub fn take<T: Send + 'static>(&self) -> Option<T> {
+        let kept = self.replace(None)?;
+        kept.downcast().ok().map(|kept| *kept)
+    }
+
+    /// Keeps a value in place of the previous one.
+    pub fn keep<T: Send + 'static>(&self, value: T) {
+        self.replace(Some(Box::new(value)));
+    }
+
+    /// Drops what was kept, because the call waits.
+    pub fn clear(&self) {
+        self.replace(None);
+    }
+
+    fn replace(&self, value: Option<Box<dyn Any + Send>>) -> Option<Box<dyn Any + Send>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *kept, value)
+    }
+}
+
+impl fmt::Debug for BackendState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendState").finish_non_exhaustive()
     }
 }
 

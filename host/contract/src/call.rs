@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::{Principal, ToolName};
+use crate::{BackendState, Principal, ToolName};
 
 /// The identifier of a call. Injected by the caller, so that tests are deterministic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,13 +17,27 @@ impl fmt::Display for CallId {
 }
 
 /// A call of a tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Call {
     pub id: CallId,
     pub tool: ToolName,
     /// A JSON object. After validation by the kernel it satisfies the schema, with defaults filled in.
     pub input: Value,
     pub caller: Principal,
+    pub state: BackendState,
+}
+
+impl Call {
+    /// A call of the local user.
+    pub fn new(id: impl Into<String>, tool: ToolName, input: Value) -> Self {
+        Self {
+            id: CallId(id.into()),
+            tool,
+            input,
+            caller: Principal::default(),
+            state: BackendState::default(),
+        }
+    }
 }
 
 /// The access mode of a directory.

@@ -37,7 +37,8 @@ pub mod value_counter;
 pub mod version;
 
 pub use backend::{
-    Backend, BoxFuture, CallEvent, LogLevel, NoSink, Sink, StagedEffects, StagedResult,
+    Backend, BackendState, BoxFuture, CallEvent, LogLevel, NoSink, Sink, StagedEffects,
+    StagedResult,
 };
 pub use call::{Access, Call, CallId};
 pub use changes::{

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use toolhost_contract::{
-    BoxFuture, Call, CallError, CallEvent, CallId, Descriptor, NoSink, Outcome, Principal, Sink,
-    ToolName,
+    BoxFuture, Call, CallError, CallEvent, Descriptor, NoSink, Outcome, Sink, ToolName,
 };
 
 use crate::approvals::Approvals;
@@ -212,11 +211,6 @@ pub async fn call_for(
 ) -> Result<Outcome, CallError> {
     let listing = server.shared().listing().expect("it was listed");
     let tools = ServerTools::new(server.shared(), &listing);
-    let call = Call {
-        id: CallId("c-1".to_owned()),
-        tool: ToolName::parse(tool).unwrap(),
-        input,
-        caller: Principal::default(),
-    };
+    let call = Call::new("c-1", ToolName::parse(tool).unwrap(), input);
     tools.run(call, limit, sink).await
 }

@@ -1,4 +1,4 @@
-//! On-disk cache of compiled components and their descriptions.
+//! On-disk cache of compiled components, their descriptions, and the digests of files.
 //!
 //! A code entry is native code that runs in the host process. An entry is used only with a valid MAC over its kind, the
 //! component's digest, the engine's compatibility hash and the content; tools cannot read the key. Entries are read
@@ -38,15 +38,27 @@ pub enum EntryKind {
     Code,
     /// What a component says about itself, as JSON.
     Description,
+    /// What a file says about its component, as JSON.
+    PackedDescription,
+    /// The digest of a file. Instead of a digest, the name of the entry has a hash of what identifies this version of the
+    /// file.
+    FileDigest,
 }
 
 impl EntryKind {
-    const ALL: [Self; 2] = [Self::Code, Self::Description];
+    const ALL: [Self; 4] = [
+        Self::Code,
+        Self::Description,
+        Self::PackedDescription,
+        Self::FileDigest,
+    ];
 
     fn extension(self) -> &'static str {
         match self {
             Self::Code => "code",
             Self::Description => "tools",
+            Self::PackedDescription => "packed",
+            Self::FileDigest => "digest",
         }
     }
 }
@@ -96,7 +108,9 @@ impl CompileCache {
         let name = self.name(kind, digest);
         let mut entry = self.read(&name)?;
         if self.is_valid(kind, digest, &entry) {
-            self.renew(kind, digest);
+            if kind == EntryKind::Code {
+                self.renew(kind, digest);
+            }
             entry.drain(..HEADER_LEN);
             return Some(entry);
         }
@@ -163,16 +177,21 @@ impl CompileCache {
             &[MAGIC, self.mac(kind, digest, content).as_bytes(), content],
         )
         .map_err(|error| format!("cannot write to {}: {error}", self.path.display()))?;
-        self.evict();
+        // The other entries are small.
+        if kind == EntryKind::Code {
+            self.evict();
+        }
         Ok(())
     }
 
     fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+        // Not synced: an entry that is incomplete after a power failure has no valid MAC.
         write_new(
             &self.dir,
             &format!(".{name}.{}", std::process::id()),
             name,
             parts,
+            |_| Ok(()),
         )
     }
 
@@ -251,12 +270,19 @@ fn key(dir: &Dir) -> io::Result<[u8; 32]> {
     }
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(io::Error::from)?;
-    write_new(dir, &format!(".key.{}", std::process::id()), "key", &[&key])?;
+    let temporary = format!(".key.{}", std::process::id());
+    write_new(dir, &temporary, "key", &[&key], File::sync_all)?;
     Ok(key)
 }
 
-/// Writes a temporary file, syncs and renames it, so that readers see the old or the new content.
-fn write_new(dir: &Dir, temporary: &str, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+/// Writes a temporary file and renames it, so that readers see the old or the new content.
+fn write_new(
+    dir: &Dir,
+    temporary: &str,
+    name: &str,
+    parts: &[&[u8]],
+    sync: fn(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let _ = dir.remove_file(temporary);
     let written = dir
         .open_with(
@@ -265,7 +291,7 @@ fn write_new(dir: &Dir, temporary: &str, name: &str, parts: &[&[u8]]) -> io::Res
         )
         .and_then(|mut file| {
             parts.iter().try_for_each(|part| file.write_all(part))?;
-            file.sync_all()
+            sync(&file)
         })
         .and_then(|()| dir.rename(temporary, dir, name));
     if written.is_err() {

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use toolhost_contract::{CallError, Limits};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use toolhost_contract::{BackendState, CallError, Limits};
 use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
-use crate::instance::{self, CallEnvironment};
+use crate::instance::{self, CallEnvironment, TimeLimits};
 use crate::state::State;
 
 /// Maximum number of instances of all components that wait for a call.
@@ -21,8 +22,10 @@ const MAX_MEMORY: u64 = 16 << 20;
 const PROCESSOR_TIME: Duration = Duration::from_millis(10);
 /// Maximum number of instances that are being created.
 const MAX_CREATING: usize = 16;
+/// Maximum number of instances that are kept for the next function of their call.
+const MAX_KEPT: usize = 16;
 /// Instances that exist in addition to those of the running calls.
-pub(crate) const EXTRA_INSTANCES: usize = MAX_READY + MAX_CREATING;
+pub(crate) const EXTRA_INSTANCES: usize = MAX_READY + MAX_CREATING + MAX_KEPT;
 
 /// The generated bindings of an interface, before and after instantiation.
 pub(crate) trait Bindings: Sized + Send + Sync + 'static {
@@ -55,6 +58,23 @@ enum NextInstance<I> {
     Ready(Ready<I>),
     /// It is created in its call, because its creation calls the host, fails, or needs too much time or memory.
     Unsuitable,
+}
+
+/// An instance that one call has used and may use again.
+struct Kept<B: Bindings> {
+    /// `None` after it was used again.
+    used: Option<(Store<State>, B::Instance)>,
+    limits: Limits,
+    export: Arc<Shared<B>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<B: Bindings> Drop for Kept<B> {
+    fn drop(&mut self) {
+        if let Some((store, _)) = self.used.take() {
+            self.export.replace(store, &self.limits);
+        }
+    }
 }
 
 /// An instance that no call has used. It has called no function of the host, so it depends on the component only.
@@ -99,39 +119,93 @@ impl<B: Bindings> Export<B> {
         environment: CallEnvironment<'_>,
         work: impl AsyncFnOnce(&mut Store<State>, &B::Instance) -> wasmtime::Result<R>,
     ) -> Result<R, CallError> {
-        let shared = &self.0;
         let limits = environment.limits;
-        let (mut state, time) = environment.start();
-        let ready = shared.take().filter(|ready| ready.limits == *limits);
-        let (mut store, ready) = if let Some(mut ready) = ready {
-            let unused = ready.store.data_mut();
-            std::mem::swap(&mut state.limiter, &mut unused.limiter);
-            *unused = state;
-            (ready.store, Some(ready.instance))
-        } else {
-            let engine = shared.bindings.engine();
-            (instance::new_store(engine, state, limits), None)
-        };
-        let result = instance::run_in(&mut store, time, async |store| {
-            let instance = match ready {
-                Some(instance) => instance,
-                None => shared.bindings.instantiate(store).await?,
-            };
-            work(store, &instance).await
-        })
-        .await;
+        let (mut store, ready, time) = self.0.start(environment);
+        let (result, _) = self.0.run_in(&mut store, ready, time, work).await;
         let state = store.data();
         state.sink.record_memory(state.limiter.memory_used());
-        drop(store);
         // The next call may fail too.
         if result.is_ok() {
-            shared.create_next(limits);
+            self.0.replace(store, limits);
+        }
+        result
+    }
+
+    /// Runs `work` with an instance for functions of one call. They have no grants, so what one of them leaves in the
+    /// instance is known to the others anyway.
+    pub async fn run_shared<R>(
+        &self,
+        environment: CallEnvironment<'_>,
+        call: &BackendState,
+        work: impl AsyncFnOnce(&mut Store<State>, &B::Instance) -> wasmtime::Result<R>,
+    ) -> Result<R, CallError> {
+        let shared = &self.0;
+        let limits = environment.limits;
+        let kept = call.take::<Kept<B>>();
+        let kept = kept.filter(|kept| Arc::ptr_eq(&kept.export, shared));
+        let (mut store, instance, time) = match kept.and_then(|mut kept| kept.used.take()) {
+            Some((mut store, instance)) => {
+                // The handles of the guest belong to the rest of the state.
+                let time = environment.restart(store.data_mut());
+                (store, Some(instance), time)
+            }
+            None => shared.start(environment),
+        };
+        let (result, instance) = shared.run_in(&mut store, instance, time, work).await;
+        if let (Ok(_), Some(instance)) = (&result, instance) {
+            let is_small = store.data().limiter.memory_used() <= MAX_MEMORY;
+            let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
+            if let Some(permit) = permit.ok().filter(|_| is_small) {
+                call.keep(Kept {
+                    used: Some((store, instance)),
+                    limits: limits.clone(),
+                    export: Arc::clone(shared),
+                    _permit: permit,
+                });
+            } else {
+                shared.replace(store, limits);
+            }
         }
         result
     }
 }
 
 impl<B: Bindings> Shared<B> {
+    /// Returns a store for a call, with its instance if one is ready.
+    fn start(
+        &self,
+        environment: CallEnvironment<'_>,
+    ) -> (Store<State>, Option<B::Instance>, TimeLimits) {
+        let limits = environment.limits;
+        let (mut state, time) = environment.start();
+        if let Some(mut ready) = self.take().filter(|ready| ready.limits == *limits) {
+            let unused = ready.store.data_mut();
+            std::mem::swap(&mut state.limiter, &mut unused.limiter);
+            *unused = state;
+            return (ready.store, Some(ready.instance), time);
+        }
+        let store = instance::new_store(self.bindings.engine(), state, limits);
+        (store, None, time)
+    }
+
+    /// Runs `work`, and returns the instance if there is one.
+    async fn run_in<R>(
+        &self,
+        store: &mut Store<State>,
+        mut instance: Option<B::Instance>,
+        time: TimeLimits,
+        work: impl AsyncFnOnce(&mut Store<State>, &B::Instance) -> wasmtime::Result<R>,
+    ) -> (Result<R, CallError>, Option<B::Instance>) {
+        let result = instance::run_in(store, time, async |store| {
+            let instance = match &mut instance {
+                Some(instance) => instance,
+                none => none.insert(self.bindings.instantiate(store).await?),
+            };
+            work(store, instance).await
+        });
+        (result.await, instance)
+    }
+
     /// Takes the ready instance, if there is one.
     fn take(&self) -> Option<Ready<B::Instance>> {
         let mut next = lock(&self.next);
@@ -144,8 +218,12 @@ impl<B: Bindings> Shared<B> {
         }
     }
 
-    /// Creates the instance of the next call in another task.
-    fn create_next(self: &Arc<Self>, limits: &Limits) {
+    /// Drops the store of a call, and creates the instance of the next call if it is missing. What the call was granted is
+    /// dropped now. The rest happens in another task, because clearing the memory takes as long as a short call.
+    fn replace(self: &Arc<Self>, mut last: Store<State>, limits: &Limits) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
         let mut next = lock(&self.next);
         if !matches!(*next, NextInstance::Missing) {
             return;
@@ -155,8 +233,11 @@ impl<B: Bindings> Shared<B> {
         };
         *next = NextInstance::InCreation;
         drop(next);
+        let unused = CallEnvironment::without_grants(limits, Duration::ZERO);
+        *last.data_mut() = unused.start().0;
         let (shared, limits) = (Arc::clone(self), limits.clone());
-        tokio::spawn(async move {
+        runtime.spawn(async move {
+            drop(last);
             if let Some(ready) = shared.create(limits).await {
                 *lock(&shared.next) = NextInstance::Ready(ready);
                 shared.instances.add(&shared);
@@ -194,6 +275,7 @@ pub(crate) struct ReadyInstances {
     /// The first one has waited longest.
     exports: Mutex<VecDeque<Weak<dyn HasReady>>>,
     creating: Arc<Semaphore>,
+    kept: Arc<Semaphore>,
 }
 
 trait HasReady: Send + Sync {
@@ -211,6 +293,7 @@ impl Default for ReadyInstances {
         Self {
             exports: Mutex::default(),
             creating: Arc::new(Semaphore::new(MAX_CREATING)),
+            kept: Arc::new(Semaphore::new(MAX_KEPT)),
         }
     }
 }

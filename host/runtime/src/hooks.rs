@@ -1,14 +1,16 @@
-//! Hook plugins: called before and after tool calls, in a new instance each time.
+//! Hook plugins: called before and after tool calls, in a new instance each time. The hooks of a plugin for its own tools
+//! share the instance of the call's preview.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
 use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, Effect, ErrorClass, Outcome};
+use wasmtime::Store;
 
-use crate::api::v0_1::hooks::{self, HookLimits, HookPre};
+use crate::api::v0_1::hooks::{self, Hook, HookLimits};
 use crate::api::v0_1::types;
-use crate::export::Export;
+use crate::guards::Guards;
 use crate::instance::CallEnvironment;
 use crate::plugin::Plugin;
 use crate::request;
@@ -68,10 +70,9 @@ impl Plugin {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PreHookResponse, CallError>> {
         Box::pin(async move {
-            let hooks = self.hook().await?;
             let request = self.request(call, HookPoint::Before);
-            let verdict = hooks
-                .run(self.hook_environment(call, timeout), async |store, hook| {
+            let verdict = self
+                .run_hook(call, timeout, async |store, hook| {
                     let hook = hook.toolhost_plugin_hooks();
                     hook.call_pre_tool_use(store, &request).await
                 })
@@ -88,11 +89,10 @@ impl Plugin {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PostHookResponse, CallError>> {
         Box::pin(async move {
-            let hooks = self.hook().await?;
             let request = self.request(call, HookPoint::After);
             let outcome = hooks::outcome_to_wit(outcome, self.hook_limits().output)?;
-            let revision = hooks
-                .run(self.hook_environment(call, timeout), async |store, hook| {
+            let revision = self
+                .run_hook(call, timeout, async |store, hook| {
                     let hook = hook.toolhost_plugin_hooks();
                     hook.call_post_tool_use(store, &request, &outcome).await
                 })
@@ -101,23 +101,33 @@ impl Plugin {
         })
     }
 
-    async fn hook(&self) -> Result<&Export<HookPre<State>>, CallError> {
-        self.loaded().code().await?.hooks.as_ref().ok_or_else(|| {
+    /// A hook gets no files or variables of the call. A configured hook can read what the operator granted its plugin,
+    /// for example a deny list.
+    async fn run_hook<R>(
+        &self,
+        call: &HookCall,
+        timeout: Duration,
+        work: impl AsyncFnOnce(&mut Store<State>, &Hook) -> wasmtime::Result<R>,
+    ) -> Result<R, CallError> {
+        let guards = self.loaded().code().await?.guards.as_ref();
+        let guards = guards.filter(|guards| guards.bindings().has_hooks());
+        let guards = guards.ok_or_else(|| {
             CallError::new(
                 ErrorClass::Unavailable,
                 format!("plugin `{}` has no hooks", self.name()),
             )
-        })
-    }
-
-    /// A hook gets no files or variables of the call. A configured hook can read what the operator granted its plugin,
-    /// for example a deny list.
-    fn hook_environment(&self, call: &HookCall, timeout: Duration) -> CallEnvironment<'_> {
-        let mut environment = CallEnvironment::without_grants(self.limits(), timeout);
-        if !call.is_own {
-            environment.files = self.read_only().clone();
+        })?;
+        let work =
+            async |store: &mut Store<State>, guards: &Guards| work(store, guards.hooks()?).await;
+        let environment = CallEnvironment::without_grants(self.limits(), timeout);
+        if call.is_own {
+            return guards.run_shared(environment, &call.call.state, work).await;
         }
-        environment
+        let environment = CallEnvironment {
+            files: self.read_only().clone(),
+            ..environment
+        };
+        guards.run(environment, work).await
     }
 
     fn request(&self, call: &HookCall, moment: HookPoint) -> types::Request {

@@ -61,6 +61,15 @@ impl<'a> CallEnvironment<'a> {
         }
     }
 
+    /// Starts the deadline of the next function of a call in a state that has the same grants.
+    pub(crate) fn restart(self, state: &mut State) -> TimeLimits {
+        state.deadline = Arc::new(Deadline::after(self.timeout, self.inactivity));
+        TimeLimits {
+            timeout: self.timeout,
+            processor_time: self.processor_time,
+        }
+    }
+
     /// Starts the deadline, so that time spent waiting for the user does not count.
     pub(crate) fn start(self) -> (State, TimeLimits) {
         let time = TimeLimits {

@@ -25,6 +25,7 @@ mod files;
 mod functions;
 #[cfg(test)]
 mod fuzz;
+mod guards;
 mod hooks;
 mod http;
 mod instance;

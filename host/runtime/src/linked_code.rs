@@ -8,19 +8,17 @@ use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
 use crate::LoadError;
-use crate::api::v0_1::hooks::{Hook, HookPre};
-use crate::api::v0_1::preview::{Previewer, PreviewerPre};
 use crate::api::v0_1::{Plugin, PluginPre};
 use crate::export::{Bindings, Export};
 use crate::functions::FunctionsPre;
+use crate::guards::GuardsPre;
 use crate::load::Runtime;
 use crate::state::State;
 
 /// A component's code with each interface that it exports.
 pub(crate) struct Linked {
     pub tools: Option<Tools>,
-    pub hooks: Option<Export<HookPre<State>>>,
-    pub preview: Option<Export<PreviewerPre<State>>>,
+    pub guards: Option<Export<GuardsPre>>,
 }
 
 /// The tools of a component.
@@ -41,30 +39,21 @@ impl Tools {
     }
 }
 
-macro_rules! bindings {
-    ($($pre:ident => $instance:ident),*) => {$(
-        impl Bindings for $pre<State> {
-            type Instance = $instance;
+impl Bindings for PluginPre<State> {
+    type Instance = Plugin;
 
-            fn new(linked: InstancePre<State>) -> wasmtime::Result<Self> {
-                $pre::new(linked)
-            }
+    fn new(linked: InstancePre<State>) -> wasmtime::Result<Self> {
+        PluginPre::new(linked)
+    }
 
-            fn engine(&self) -> &Engine {
-                $pre::engine(self)
-            }
+    fn engine(&self) -> &Engine {
+        PluginPre::engine(self)
+    }
 
-            fn instantiate(
-                &self,
-                store: &mut Store<State>,
-            ) -> impl Future<Output = wasmtime::Result<$instance>> + Send {
-                self.instantiate_async(store)
-            }
-        }
-    )*};
+    async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Plugin> {
+        self.instantiate_async(store).await
+    }
 }
-
-bindings!(PluginPre => Plugin, HookPre => Hook, PreviewerPre => Previewer);
 
 /// Code that may not have been read yet.
 pub(crate) struct LinkedCode {

@@ -1,5 +1,5 @@
-//! Descriptions of calls by their tool: the functions of the interface `preview`, each call of which runs in a new
-//! instance without grants.
+//! Descriptions of calls by their tool: the functions of the interface `preview`. They and the plugin's hooks for its own
+//! tools share an instance without grants for each call.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use toolhost_contract::{
 use wasmtime::Store;
 
 use crate::api::v0_1::hooks::outcome_to_wit;
-use crate::api::v0_1::preview::{self, Previewer, PreviewerPre};
+use crate::api::v0_1::preview::{self, Previewer};
 use crate::api::v0_1::{self, types};
 use crate::export::Export;
+use crate::guards::GuardsPre;
 use crate::instance::CallEnvironment;
 use crate::load::without_recommendations;
 use crate::plugin::Plugin;
@@ -33,14 +34,15 @@ impl Plugin {
         let Some(tool) = self.find_tool(&call) else {
             return Ok(Preview::default());
         };
-        let Some(functions) = &self.loaded().code().await?.preview else {
+        let Some(functions) = self.preview_functions().await? else {
             return Ok(Preview::default());
         };
         let mut progress = Progress::new(tool);
+        let (environment, state) = (self.preview_environment(), call.state.clone());
         let request = self.preview_request(call, mode);
         let ended = functions
-            .run(self.preview_environment(), async |store, previewer| {
-                progress.run(previewer, store, &request).await
+            .run_shared(environment, &state, async |store, guards| {
+                progress.run(guards.preview()?, store, &request).await
             })
             .await;
         progress.finish(ended.err())
@@ -50,10 +52,11 @@ impl Plugin {
         let Some(functions) = self.rendering(&call, ToolHook::RenderPermission).await? else {
             return Ok(Vec::new());
         };
+        let (environment, state) = (self.preview_environment(), call.state.clone());
         let request = self.preview_request(call, mode);
         let blocks = functions
-            .run(self.preview_environment(), async |store, previewer| {
-                let preview = previewer.toolhost_plugin_preview();
+            .run_shared(environment, &state, async |store, guards| {
+                let preview = guards.preview()?.toolhost_plugin_preview();
                 preview.call_render_permission(store, &request).await
             })
             .await?;
@@ -69,12 +72,13 @@ impl Plugin {
         let Some(functions) = self.rendering(&call, ToolHook::RenderResult).await? else {
             return Ok(Vec::new());
         };
+        let (environment, state) = (self.preview_environment(), call.state.clone());
         let request = self.preview_request(call, mode);
         let limit = self.limits().output;
         let outcome = outcome_to_wit(&outcome, limit)?;
         let blocks = functions
-            .run(self.preview_environment(), async |store, previewer| {
-                let preview = previewer.toolhost_plugin_preview();
+            .run_shared(environment, &state, async |store, guards| {
+                let preview = guards.preview()?.toolhost_plugin_preview();
                 preview.call_render_result(store, &request, &outcome).await
             })
             .await?;
@@ -85,12 +89,17 @@ impl Plugin {
         &self,
         call: &Call,
         hook: ToolHook,
-    ) -> Result<Option<&Export<PreviewerPre<State>>>, CallError> {
+    ) -> Result<Option<&Export<GuardsPre>>, CallError> {
         let tool = self.find_tool(call);
         if tool.is_none_or(|tool| !tool.hooks.contains(hook)) {
             return Ok(None);
         }
-        Ok(self.loaded().code().await?.preview.as_ref())
+        self.preview_functions().await
+    }
+
+    async fn preview_functions(&self) -> Result<Option<&Export<GuardsPre>>, CallError> {
+        let guards = self.loaded().code().await?.guards.as_ref();
+        Ok(guards.filter(|guards| guards.bindings().has_preview()))
     }
 
     fn preview_request(&self, call: Call, mode: Mode) -> types::Request {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolhost_contract::policy::Policy;
-use toolhost_contract::{Backend as _, Call, CallId, Limits, NoSink, Principal, StagedEffects};
+use toolhost_contract::{Backend as _, Call, Limits, NoSink, StagedEffects};
 use toolhost_runtime::bench::{Blocking, StockWasi};
 use toolhost_runtime::{Plugin, PluginGrants, Runtime, Staging};
 use toolhost_vfs::{
@@ -221,12 +221,7 @@ async fn run(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<(Valu
     let tools = plugin.tools().iter();
     let tool = tools.clone().find(|known| known.name.as_str() == tool);
     let tool = tool.expect("the guest has this tool");
-    let call = Call {
-        id: CallId("bench".to_owned()),
-        tool: tool.name.clone(),
-        input: input.clone(),
-        caller: Principal::default(),
-    };
+    let call = Call::new("bench", tool.name.clone(), input.clone());
     let timeout = Some(Limits::MAX_TIMEOUT);
     let grant = grant(&Policy::default(), plugin, tool, input, timeout)?;
     let ran = plugin.stage(call, grant, Arc::new(NoSink)).await;

@@ -69,12 +69,7 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             report.result.map_err(|error| anyhow::anyhow!("{error}"))?;
 
             let grant = grant(&policy, &bare_plugin, &descriptor, &input, None)?;
-            let call = Call {
-                id: CallId(number.to_string()),
-                tool: descriptor.name.clone(),
-                input: input.clone(),
-                caller: Principal::default(),
-            };
+            let call = Call::new(number.to_string(), descriptor.name.clone(), input.clone());
             let start = Instant::now();
             plugin
                 .invoke(call, grant, Arc::new(NoSink))
@@ -152,12 +147,7 @@ async fn spinning() -> anyhow::Result<f64> {
     let mut worst = Duration::ZERO;
     for number in 0..10 {
         let grant = grant(&policy, &plugin, tool, &json!({}), Some(TIMEOUT))?;
-        let call = Call {
-            id: CallId(number.to_string()),
-            tool: tool.name.clone(),
-            input: json!({}),
-            caller: Principal::default(),
-        };
+        let call = Call::new(number.to_string(), tool.name.clone(), json!({}));
         let start = Instant::now();
         anyhow::ensure!(
             plugin.invoke(call, grant, Arc::new(NoSink)).await.is_err(),

@@ -4,7 +4,6 @@ use std::sync::Mutex;
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_contract::{CallId, Principal};
 
 use super::*;
 
@@ -52,12 +51,7 @@ pub(super) fn call() -> HookCall {
     let mut tool = Descriptor::new(name.clone(), "x");
     tool.aliases = vec!["Edit".to_owned()];
     HookCall {
-        call: Call {
-            id: CallId("1".to_owned()),
-            tool: name.clone(),
-            input: json!({"path": "a"}),
-            caller: Principal::default(),
-        },
+        call: Call::new("1", name.clone(), json!({"path": "a"})),
         name,
         plugin: PluginName::parse("files").unwrap(),
         tool: Arc::new(tool),

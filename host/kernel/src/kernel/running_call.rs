@@ -12,8 +12,8 @@ use toolhost_contract::lifecycle::{CallInput, CallUsage};
 use toolhost_contract::policy::{HookDecisions, RunningJob};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Call, CallError, CallEvent, CallId, Denial, DenialCode, Display, ErrorClass, Grant, LogLevel,
-    Outcome, Preview, Principal, Sink, StagedResult, ToolName, UserEdit,
+    BackendState, Call, CallError, CallEvent, CallId, Denial, DenialCode, Display, ErrorClass,
+    Grant, LogLevel, Outcome, Preview, Principal, Sink, StagedResult, ToolName, UserEdit,
 };
 
 use super::batch_order::OrderSlot;
@@ -63,6 +63,7 @@ pub(super) struct RunningCall<'a> {
 /// What is known about the current run of a call. A call that runs again starts with an empty one.
 #[derive(Default)]
 pub(super) struct Attempt {
+    pub(super) backend_state: BackendState,
     /// The tool's preview of the call with its current input.
     pub(super) preview: Option<Box<Preview>>,
     /// The input of the previous round and the hook that changed it.
@@ -187,6 +188,7 @@ impl RunningCall<'_> {
             tool: entry.tool.name.clone(),
             input: self.input.clone(),
             caller: (*self.caller).clone(),
+            state: self.attempt.backend_state.clone(),
         }
     }
 

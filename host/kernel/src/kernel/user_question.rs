@@ -39,6 +39,7 @@ impl Kernel {
             .take(&run.caller.user, 1)
             .map_err(CallError::from)?;
         self.describe_question(entry, run, &mut question).await;
+        run.attempt.backend_state.clear();
         let title = format!("{} ({})", entry.tool.display_name, entry.name);
         let answered = {
             let request = run

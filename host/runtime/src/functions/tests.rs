@@ -10,8 +10,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
-    Call, CallError, CallId, Digest, ErrorClass, Limits, Manifest, Outcome, Principal, ToolName,
-    side_manifest_path,
+    Call, CallError, Digest, ErrorClass, Limits, Manifest, Outcome, ToolName, side_manifest_path,
 };
 use wasmtime::component::Component;
 
@@ -134,12 +133,7 @@ async fn call_tool(loaded: &Loaded, tool: &str, input: Value) -> Result<Outcome,
     };
     let limits = Limits::default();
     let environment = CallEnvironment::without_grants(&limits, Duration::from_secs(60));
-    let call_of = Call {
-        id: CallId("c".to_owned()),
-        tool: ToolName::parse(tool).unwrap(),
-        input,
-        caller: Principal::default(),
-    };
+    let call_of = Call::new("c", ToolName::parse(tool).unwrap(), input);
     let called = call(
         functions,
         environment,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use toolhost_contract::hook::PreHookDecision;
-use toolhost_contract::{CallId, Limits, Principal, ToolName};
+use toolhost_contract::{Limits, ToolName};
 use toolhost_vfs::Scope;
 
 use super::*;
@@ -46,12 +46,7 @@ async fn load(component: &[u8], limits: Limits) -> Plugin {
 
 fn call() -> HookCall {
     let tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run.");
-    let call = Call {
-        id: CallId("1".to_owned()),
-        tool: tool.name.clone(),
-        input: json!({}),
-        caller: Principal::default(),
-    };
+    let call = Call::new("1", tool.name.clone(), json!({}));
     HookCall::new(call, &tool, "default")
 }
 
@@ -166,6 +161,42 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
         .run_post_hook(&call, &outcome, Duration::from_secs(5))
         .await;
     assert_eq!(error.unwrap_err().class, ErrorClass::LimitExceeded);
+}
+
+#[tokio::test]
+async fn only_hooks_for_the_plugin_s_own_tools_share_the_instance_of_a_call() {
+    // The second function of an instance traps.
+    let body = "(if (global.get $used) (then (unreachable))) (global.set $used (i32.const 1)) (i32.const 64)";
+    let extra = format!(
+        "(global $used (mut i32) (i32.const 0)) {}",
+        decision_data("continue")
+    );
+    let plugin = load(&component(body, &extra), Limits::default()).await;
+    let runs = async |call: &HookCall| {
+        let ended = plugin.run_pre_hook(call, Duration::from_secs(5)).await;
+        ended.map_err(|error| error.code)
+    };
+    let own = HookCall {
+        is_own: true,
+        ..call()
+    };
+    assert!(runs(&own).await.is_ok());
+    let another_call = HookCall {
+        is_own: true,
+        ..call()
+    };
+    assert!(runs(&another_call).await.is_ok());
+    let configured = HookCall {
+        is_own: false,
+        ..own.clone()
+    };
+    assert!(runs(&configured).await.is_ok());
+    assert_eq!(runs(&own).await, Err("trap".to_owned()));
+    // An instance that failed is not used again.
+    assert!(runs(&own).await.is_ok());
+    // The call waits.
+    own.call.state.clear();
+    assert!(runs(&own).await.is_ok());
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ fn remove(dir: &Path, extension: &str) {
 
 async fn has_code(loaded: &Loaded) -> Result<bool, String> {
     let code = loaded.code().await;
-    code.map(|code| code.hooks.is_some() && code.tools.is_none())
+    code.map(|code| code.guards.is_some() && code.tools.is_none())
         .map_err(|error| format!("{}: {}", error.code, error.message))
 }
 

@@ -18,6 +18,7 @@ use super::plugin_file::{OutlinedFile, manifest};
 use super::{CodeState, Description, Loaded, Runtime, describe};
 use crate::LoadError;
 use crate::api::v0_1::{VERSION, types};
+use crate::compile_cache::EntryKind;
 use crate::functions;
 use crate::linked_code::Tools;
 use crate::scan::{self, MAX_TOOLS_BYTES};
@@ -102,10 +103,9 @@ impl Runtime {
     pub(super) fn packed(
         &self,
         path: &Path,
-        file: &OutlinedFile,
-        has_code: bool,
+        file: OutlinedFile,
     ) -> Result<Option<Loaded>, LoadError> {
-        let outline = &file.outline;
+        let outline = file.outline;
         let Some(packed) = outline.tools.as_deref().and_then(parse) else {
             return Ok(None);
         };
@@ -115,6 +115,8 @@ impl Runtime {
         if has_hooks(&exports) {
             return Ok(None);
         }
+        let cache = self.0.cache.as_ref();
+        let has_code = cache.is_some_and(|cache| cache.renew(EntryKind::Code, file.digest));
         let code = if has_code {
             CodeState::Cached
         } else {
@@ -122,17 +124,22 @@ impl Runtime {
         };
         let manifest = manifest(path, outline.manifest.as_deref())?;
         let description = Description {
-            host_version: Cow::Borrowed(""),
+            host_version: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
             environment: Cow::Borrowed(&[]),
             size: file.size,
-            manifest: None,
+            manifest: outline.manifest,
             imports,
             exports,
             tools: packed.tools,
             skipped: Vec::new(),
         };
-        self.loaded(path, file.digest, manifest, description, code, None)
-            .map(Some)
+        let json = serde_json::to_vec(&description);
+        let loaded = self.loaded(path, file.digest, manifest, description, code, None)?;
+        if let (Some(cache), Ok(json)) = (cache, json) {
+            // Without the entry, the next start reads the file again.
+            let _ = cache.put(EntryKind::PackedDescription, file.digest, &json);
+        }
+        Ok(Some(loaded))
     }
 }
 

@@ -4,7 +4,9 @@
 //! `host pack` had embedded this manifest, so approvals, caches and records cover both.
 
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::manifest::{MANIFEST_SECTION, MAX_MANIFEST_BYTES};
@@ -17,6 +19,15 @@ use crate::{LoadError, scan};
 /// The digest of a plugin file, which approvals and signatures refer to. Checks only that it is a component.
 pub fn file_digest(path: &Path) -> Result<Digest, LoadError> {
     Ok(read_outline(path)?.digest)
+}
+
+/// Clocks of file systems are coarse: a file that was written a moment ago can be written again at the same time.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Returns a hash of what identifies this version of a file: its inode, its size, and the times of its last write and
+/// change, which the kernel sets. `None` if the file was just written or its manifest is in another file.
+pub fn file_version(path: &Path) -> Option<Digest> {
+    open(path).ok()?.version()
 }
 
 /// Reads the manifest of a component without compiling or running it.
@@ -63,6 +74,8 @@ pub struct OutlinedFile {
     pub digest: Digest,
     /// In bytes.
     pub size: u64,
+    /// The result of [`file_version`], if it stayed the same while the file was read.
+    pub version: Option<Digest>,
 }
 
 /// Reads the top-level sections, and hashes the file in the same pass without keeping it in memory. So the digest is that
@@ -73,14 +86,17 @@ pub fn read_outline(path: &Path) -> Result<OutlinedFile, LoadError> {
         hasher: Sha256::new(),
         position: 0,
     };
+    let version = file.file.version();
     let outline = scan::outline(path, &mut file)?;
     file.file.check_manifest(path, &outline)?;
     file.read_to(scan::MAX_SIZE)
         .map_err(|error| read_error(path, error))?;
+    let version = version.filter(|version| file.file.version() == Some(*version));
     Ok(OutlinedFile {
         outline,
         digest: Digest(file.hasher.finalize().into()),
         size: file.position,
+        version,
     })
 }
 
@@ -96,6 +112,30 @@ struct PluginFile {
 }
 
 impl PluginFile {
+    fn version(&self) -> Option<Digest> {
+        if self.manifest.is_some() {
+            return None;
+        }
+        let metadata = self.component.metadata().ok()?;
+        let changed = u64::try_from(metadata.ctime()).ok()?;
+        if SystemTime::now() < UNIX_EPOCH + Duration::from_secs(changed) + SETTLED {
+            return None;
+        }
+        let mut hasher = blake3::Hasher::new();
+        for number in [metadata.dev(), metadata.ino(), metadata.size()] {
+            hasher.update(&number.to_le_bytes());
+        }
+        for time in [
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime(),
+            metadata.ctime_nsec(),
+        ] {
+            hasher.update(&time.to_le_bytes());
+        }
+        Some(Digest(*hasher.finalize().as_bytes()))
+    }
+
     fn size(&self) -> u64 {
         self.size + self.section.get_ref().len() as u64
     }

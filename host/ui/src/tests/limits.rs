@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::json;
-use toolhost_contract::{Call, CallId, Principal};
+use toolhost_contract::Call;
 
 use super::world::{Browser, World};
 use crate::diff_view::DiffLayout;
@@ -61,12 +61,11 @@ async fn a_hundred_thousand_questions_are_paged() {
     let inbox = world.state.inbox();
     let guards: Vec<_> = (0..100_000)
         .map(|n| {
-            let call = Call {
-                id: CallId(format!("many-{n}")),
-                tool: question.tool.clone(),
-                input: json!({"path": "/project/a"}),
-                caller: Principal::default(),
-            };
+            let call = Call::new(
+                format!("many-{n}"),
+                question.tool.clone(),
+                json!({"path": "/project/a"}),
+            );
             inbox.open(&question, &call)
         })
         .collect();

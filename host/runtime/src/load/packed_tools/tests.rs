@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use toolhost_contract::Manifest;
+use std::time::Duration;
 
+use toolhost_contract::Manifest;
 use toolhost_contract::manifest::TOOLS_SECTION;
 
 use super::PackedTools;
 use crate::api::v0_1::VERSION;
 use crate::api::v0_1::fuzz::described;
+use crate::load::plugin_file::file_version;
 use crate::scan::MAX_TOOLS_BYTES;
 use crate::tests::{component, hooks_component};
 use crate::{CodeState, Compiler, LoadError, Loaded, Runtime, RuntimeSettings, pack};
@@ -56,11 +58,23 @@ impl Setup {
 
     /// The number of components whose code is in the cache.
     fn compiled(&self) -> usize {
+        self.entries("code").len()
+    }
+
+    /// The entries of the cache with this extension.
+    fn entries(&self, extension: &str) -> Vec<PathBuf> {
         let files = fs::read_dir(self.dir.path().join("cache")).unwrap();
         let names = files.map(|file| file.unwrap().path());
         names
-            .filter(|path| path.extension().is_some_and(|found| found == "code"))
-            .count()
+            .filter(|path| path.extension().is_some_and(|found| found == extension))
+            .collect()
+    }
+
+    /// Waits until a change of the file would also change its times.
+    async fn settle(&self) {
+        while file_version(&self.file()).is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -103,6 +117,57 @@ async fn a_described_plugin_is_compiled_ahead_or_by_its_first_call() {
         assert_eq!(again.code_state(), CodeState::Cached);
         assert!(again.code().await.unwrap().tools.is_some());
     }
+}
+
+#[tokio::test]
+async fn a_file_that_is_known_is_not_hashed_again() {
+    let setup = Setup::new();
+    setup.write(&tools_component(), Some(&section(VERSION)));
+    let first = setup.load().await.unwrap();
+    // It could be written again at the same time.
+    assert!(setup.entries("digest").is_empty());
+    setup.settle().await;
+    for _ in 0..2 {
+        let known = setup.load().await.unwrap();
+        assert_eq!(known.digest(), first.digest());
+        assert_eq!(known.tools(), first.tools());
+        assert_eq!(known.manifest(), first.manifest());
+        assert_eq!(known.size(), first.size());
+        assert_eq!(known.code_state(), CodeState::NotCompiled);
+    }
+    assert_eq!(setup.entries("digest").len(), 1);
+    // An entry that was changed is not used.
+    let entry = &setup.entries("digest")[0];
+    let mut bytes = fs::read(entry).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(entry, bytes).unwrap();
+    assert_eq!(setup.load().await.unwrap().digest(), first.digest());
+    // Another file under the same name, with the same size.
+    let other = String::from_utf8(section(VERSION)).unwrap();
+    let other = other.replace("Return the text.", "Return the TEXT.");
+    setup.write(&tools_component(), Some(other.as_bytes()));
+    for _ in 0..2 {
+        let changed = setup.load().await.unwrap();
+        assert_eq!(changed.size(), first.size());
+        assert_ne!(changed.digest(), first.digest());
+        assert_ne!(changed.tools(), first.tools());
+        setup.settle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_a_manifest_beside_it_is_hashed_again() {
+    let setup = Setup::new();
+    fs::write(setup.file(), hooks_component()).unwrap();
+    setup.settle().await;
+    let manifest = toolhost_contract::side_manifest_path(&setup.file());
+    fs::write(&manifest, MANIFEST).unwrap();
+    assert_eq!(file_version(&setup.file()), None);
+    let loaded = setup.load().await.unwrap();
+    assert_eq!(loaded.manifest().version, "1.0.0");
+    assert!(setup.entries("digest").is_empty());
+    fs::write(&manifest, MANIFEST.replace("1.0.0", "2.0.0")).unwrap();
+    assert_eq!(setup.load().await.unwrap().manifest().version, "2.0.0");
 }
 
 #[tokio::test]
