@@ -41,9 +41,13 @@ pub async fn serve(
         match args.http {
             Some(address) => args.serve(address, served, info, &settings, keep_off).await,
             // Some clients stop their servers with a signal and never close the input.
-            None => serve_stdio(served, info, http::wait_for_signals(1, signals.clone()))
-                .await
-                .or_exit(Exit::Internal),
+            None => serve_stdio(
+                served,
+                info,
+                Box::pin(http::wait_for_signals(1, signals.clone())),
+            )
+            .await
+            .or_exit(Exit::Internal),
         }
     });
     let (host, is_over) = tokio::select! {

@@ -30,7 +30,7 @@ use serde_json::Value;
 use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp};
 use toolhost_contract::policy::{Diagnostic, Mode, Policy, RuleSpec};
 use toolhost_contract::{
-    CallError, CallId, Denial, DenialCode, DetachSwitch, ErrorClass, Outcome, QuotaKind,
+    BoxFuture, CallError, CallId, Denial, DenialCode, DetachSwitch, ErrorClass, Outcome, QuotaKind,
     SessionKey, Sink,
 };
 use toolhost_store::Store;
@@ -265,11 +265,15 @@ impl Kernel {
     }
 
     /// Runs one call to completion. Dropping the future cancels the call.
-    pub async fn call(&self, request: CallRequest, sink: Arc<dyn Sink>) -> Report {
-        match self.begin(request, &sink, CancelHandle::new()) {
-            Ok(run) => self.run_with_tails(run, &sink).await,
-            Err(report) => *report,
-        }
+    ///
+    /// Boxed, so that the pipeline is compiled once, with this crate, and not with every crate that makes calls.
+    pub fn call(&self, request: CallRequest, sink: Arc<dyn Sink>) -> BoxFuture<'_, Report> {
+        Box::pin(async move {
+            match self.begin(request, &sink, CancelHandle::new()) {
+                Ok(run) => self.run_with_tails(run, &sink).await,
+                Err(report) => *report,
+            }
+        })
     }
 
     /// Runs a call, and then the tail calls that its result requests. Each tail call has its own record and is limited

@@ -28,7 +28,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{RoleServer, ServerHandler};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolhost_contract::{Principal, SessionKey};
+use toolhost_contract::{BoxFuture, Principal, SessionKey};
 use toolhost_kernel::Kernel;
 
 pub use limits::HttpLimits;
@@ -128,15 +128,16 @@ impl HttpServer {
     }
 
     /// Serves until `stop` resolves. Running requests may then finish until the grace period ends or `hurry` resolves.
-    pub async fn serve(
+    ///
+    /// Boxed, so that the server is compiled with this crate, which is optimized for speed.
+    pub fn serve<'a>(
         self,
         kernel: Arc<Kernel>,
         info: ServeOptions,
-        stop: impl Future<Output = ()>,
-        hurry: impl Future<Output = ()>,
-    ) -> Result<(), crate::ServeError> {
-        self.serve_with(kernel, info, stop, hurry, |server| server)
-            .await
+        stop: BoxFuture<'a, ()>,
+        hurry: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<(), crate::ServeError>> {
+        Box::pin(self.serve_with(kernel, info, stop, hurry, |server| server))
     }
 
     /// Like [`Self::serve`], with a handler around the server of each client.

@@ -42,7 +42,7 @@ use rmcp::service::{ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::interval;
-use toolhost_contract::{SessionKey, text};
+use toolhost_contract::{BoxFuture, SessionKey, text};
 use toolhost_kernel::Kernel;
 
 /// Interval between removals of expired results and tasks.
@@ -105,15 +105,19 @@ pub enum ServeError {
 
 /// Serves one client on stdin and stdout until stdin ends or `stop` resolves. Nothing else may write to stdout
 /// during that time.
-pub async fn serve_stdio(
+///
+/// Boxed, so that the server is compiled with this crate, which is optimized for speed.
+pub fn serve_stdio(
     kernel: Arc<Kernel>,
     info: ServeOptions,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> Result<SessionEnd, ServeError> {
-    let run = random_run_id()?;
-    let (reader, writer) = rmcp::transport::io::stdio_pipes();
-    let reader = transport::StoppableReader::new(reader, stop);
-    serve(kernel, info, &run, (reader, writer)).await
+    stop: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<SessionEnd, ServeError>> {
+    Box::pin(async move {
+        let run = random_run_id()?;
+        let (reader, writer) = rmcp::transport::io::stdio_pipes();
+        let reader = transport::StoppableReader::new(reader, stop);
+        serve(kernel, info, &run, (reader, writer)).await
+    })
 }
 
 /// Returns a random prefix for the call ids of this server.

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolhost_contract::{BackendState, CallError, Limits};
 use wasmtime::component::InstancePre;
@@ -62,19 +61,10 @@ enum NextInstance<I> {
 
 /// An instance that one call has used and may use again.
 struct Kept<B: Bindings> {
-    /// `None` after it was used again.
-    used: Option<(Store<State>, B::Instance)>,
-    limits: Limits,
+    store: Store<State>,
+    instance: B::Instance,
     export: Arc<Shared<B>>,
     _permit: OwnedSemaphorePermit,
-}
-
-impl<B: Bindings> Drop for Kept<B> {
-    fn drop(&mut self) {
-        if let Some((store, _)) = self.used.take() {
-            self.export.replace(store, &self.limits);
-        }
-    }
 }
 
 /// An instance that no call has used. It has called no function of the host, so it depends on the component only.
@@ -124,15 +114,15 @@ impl<B: Bindings> Export<B> {
         let (result, _) = self.0.run_in(&mut store, ready, time, work).await;
         let state = store.data();
         state.sink.record_memory(state.limiter.memory_used());
+        drop(store);
         // The next call may fail too.
         if result.is_ok() {
-            self.0.replace(store, limits);
+            self.0.create_next(limits);
         }
         result
     }
 
-    /// Runs `work` with an instance for functions of one call. They have no grants, so what one of them leaves in the
-    /// instance is known to the others anyway.
+    /// Runs `work` without grants, with an instance for such functions of one call.
     pub async fn run_shared<R>(
         &self,
         environment: CallEnvironment<'_>,
@@ -143,9 +133,14 @@ impl<B: Bindings> Export<B> {
         let limits = environment.limits;
         let kept = call.take::<Kept<B>>();
         let kept = kept.filter(|kept| Arc::ptr_eq(&kept.export, shared));
-        let (mut store, instance, time) = match kept.and_then(|mut kept| kept.used.take()) {
+        let kept = kept.map(|kept| (kept.store, kept.instance));
+        let unused = || {
+            let ready = shared.take().filter(|ready| ready.limits == *limits)?;
+            Some((ready.store, ready.instance))
+        };
+        let (mut store, instance, time) = match kept.or_else(unused) {
             Some((mut store, instance)) => {
-                // The handles of the guest belong to the rest of the state.
+                // The rest of the state has the handles of the guest, and no grants either.
                 let time = environment.restart(store.data_mut());
                 (store, Some(instance), time)
             }
@@ -157,14 +152,13 @@ impl<B: Bindings> Export<B> {
             let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
             if let Some(permit) = permit.ok().filter(|_| is_small) {
                 call.keep(Kept {
-                    used: Some((store, instance)),
-                    limits: limits.clone(),
+                    store,
+                    instance,
                     export: Arc::clone(shared),
                     _permit: permit,
                 });
-            } else {
-                shared.replace(store, limits);
             }
+            shared.create_next(limits);
         }
         result
     }
@@ -218,12 +212,8 @@ impl<B: Bindings> Shared<B> {
         }
     }
 
-    /// Drops the store of a call, and creates the instance of the next call if it is missing. What the call was granted is
-    /// dropped now. The rest happens in another task, because clearing the memory takes as long as a short call.
-    fn replace(self: &Arc<Self>, mut last: Store<State>, limits: &Limits) {
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
+    /// Creates the instance of the next call in another task.
+    fn create_next(self: &Arc<Self>, limits: &Limits) {
         let mut next = lock(&self.next);
         if !matches!(*next, NextInstance::Missing) {
             return;
@@ -233,11 +223,8 @@ impl<B: Bindings> Shared<B> {
         };
         *next = NextInstance::InCreation;
         drop(next);
-        let unused = CallEnvironment::without_grants(limits, Duration::ZERO);
-        *last.data_mut() = unused.start().0;
         let (shared, limits) = (Arc::clone(self), limits.clone());
-        runtime.spawn(async move {
-            drop(last);
+        tokio::spawn(async move {
             if let Some(ready) = shared.create(limits).await {
                 *lock(&shared.next) = NextInstance::Ready(ready);
                 shared.instances.add(&shared);

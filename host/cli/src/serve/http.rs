@@ -216,10 +216,8 @@ impl HttpArgs {
         }
         let signals = count_signals().or_exit(Exit::Internal)?;
         note(&format!("listening on {}", server.url()));
-        let (stop, hurry) = (
-            wait_for_signals(1, signals.clone()),
-            wait_for_signals(2, signals),
-        );
+        let stop = Box::pin(wait_for_signals(1, signals.clone()));
+        let hurry = Box::pin(wait_for_signals(2, signals));
         let serving = server.serve(kernel, info, stop, hurry);
         serving.await.or_exit(Exit::Internal)?;
         Ok(SessionEnd::Ended)

@@ -134,8 +134,8 @@ impl TestServer {
         let server = tokio::spawn(server.serve(
             Arc::new(kernel),
             info,
-            async move { stopped.await.unwrap_or_default() },
-            async move { hurried.await.unwrap_or_default() },
+            Box::pin(async move { stopped.await.unwrap_or_default() }),
+            Box::pin(async move { hurried.await.unwrap_or_default() }),
         ));
         Self {
             address,
