@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use toolhost_contract::policy::{HookDecisions, PolicyRequest};
 use toolhost_contract::{
-    Backend as _, Call, CallId, Descriptor, Digest, Mode, NoSink, Policy, PolicySpec, Principal,
-    Subject, ToolName, UserAnswer, Verdict,
+    Backend as _, Call, Descriptor, Digest, Mode, NoSink, Policy, PolicySpec, Subject, ToolName,
+    UserAnswer, Verdict,
 };
 use toolhost_mcp_client::{
     Approvals, HiddenValue, HttpDialer, ListingChecks, LoginPage, LoginStore, Server,
@@ -195,12 +195,8 @@ async fn call(
         ..PolicySpec::default()
     })
     .expect("a policy without rules");
-    let call = Call {
-        id: CallId("conformance".to_owned()),
-        tool: name.clone(),
-        input: if input.is_null() { json!({}) } else { input },
-        caller: Principal::default(),
-    };
+    let input = if input.is_null() { json!({}) } else { input };
+    let call = Call::new("conformance", name.clone(), input);
     let verdict = policy.decide(
         PolicyRequest {
             plugin: &plugin_name(NAME),

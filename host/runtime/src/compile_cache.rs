@@ -108,9 +108,7 @@ impl CompileCache {
         let name = self.name(kind, digest);
         let mut entry = self.read(&name)?;
         if self.is_valid(kind, digest, &entry) {
-            if kind == EntryKind::Code {
-                self.renew(kind, digest);
-            }
+            self.renew(kind, digest);
             entry.drain(..HEADER_LEN);
             return Some(entry);
         }
@@ -134,6 +132,10 @@ impl CompileCache {
         // If it fails, the entry may be removed early.
         let _ = rustix::fs::futimens(&file, &times);
         true
+    }
+
+    pub fn remove(&self, kind: EntryKind, digest: Digest) {
+        let _ = self.dir.remove_file(self.name(kind, digest));
     }
 
     fn read(&self, name: &str) -> Option<Vec<u8>> {

@@ -148,9 +148,13 @@ impl<B: Bindings> Export<B> {
         };
         let (result, instance) = shared.run_in(&mut store, instance, time, work).await;
         if let (Ok(_), Some(instance)) = (&result, instance) {
-            let is_small = store.data().limiter.memory_used() <= MAX_MEMORY;
+            // The limits apply to the functions together, and one that does not free its memory must not stop the next.
+            let state = store.data();
+            let is_usable = state.limiter.memory_used() <= MAX_MEMORY.min(limits.memory / 2)
+                && !state.stdout.overflowed()
+                && !state.stderr.overflowed();
             let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
-            if let Some(permit) = permit.ok().filter(|_| is_small) {
+            if let Some(permit) = permit.ok().filter(|_| is_usable) {
                 call.keep(Kept {
                     store,
                     instance,

@@ -215,10 +215,12 @@ impl Runtime {
         let known =
             file_version(path).and_then(|version| cache.get(EntryKind::FileDigest, version));
         if let Some(digest) = known.and_then(|digest| digest.try_into().ok().map(Digest)) {
-            self.verify(path, digest)?;
-            let loaded = self.described(path, digest, environment, defers_compilation)?;
-            if loaded.is_some() {
-                return Ok(loaded);
+            let is_trusted = self.verify(path, digest).is_ok();
+            if is_trusted
+                && let Some(loaded) =
+                    self.described(path, digest, environment, defers_compilation)?
+            {
+                return Ok(Some(loaded));
             }
         }
         let file = read_outline(path)?;
@@ -352,10 +354,14 @@ impl Runtime {
 
     /// Compiles a component whose bytes must be those that were loaded.
     async fn compile(&self, path: &Path, digest: Digest) -> Result<Component, LoadError> {
-        let file = path.to_owned();
+        let (runtime, file) = (self.clone(), path.to_owned());
         let read = move || {
             let bytes = read(&file)?;
             if Sha256::digest(&bytes)[..] != digest.0 {
+                // The next start hashes the file.
+                if let (Some(cache), Some(version)) = (&runtime.0.cache, file_version(&file)) {
+                    cache.remove(EntryKind::FileDigest, version);
+                }
                 return Err(LoadError::Changed { path: file });
             }
             Ok(bytes)

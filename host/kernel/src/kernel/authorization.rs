@@ -58,7 +58,10 @@ impl Kernel {
                     return Ok(Box::pin(self.ask_suppliers(entry, run, grant)).await);
                 }
                 Evaluation::Decided(cleared) => return Ok(cleared),
-                Evaluation::InputChanged(changed) => input = changed,
+                Evaluation::InputChanged(changed) => {
+                    run.attempt.backend_state.clear();
+                    input = changed;
+                }
             }
         }
         let reason = format!(

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use serde_json::Value;
 use toolhost_contract::lifecycle::{CallState, Transition};
 use toolhost_contract::policy::AuthorizedCommand;
-use toolhost_contract::{CallError, Failure, Grant, Outcome, StagedResult};
+use toolhost_contract::{CallError, Failure, Grant, Outcome, StagedResult, ToolHook};
 
 use super::authorization::Authorization;
 use super::running_call::{Attempt, RunningCall, invoke, is_failure};
@@ -163,6 +163,10 @@ impl Kernel {
         }
         if let Some(slot) = &run.order {
             slot.start();
+        }
+        let hooks = &entry.tool.hooks;
+        if !hooks.contains(ToolHook::PostToolUse) && !hooks.contains(ToolHook::RenderResult) {
+            run.attempt.backend_state.clear();
         }
         run.journal.start_clock();
         let services = Arc::new(CallServices::new(self, entry, run, staged));

@@ -1,7 +1,7 @@
 //! Runs `tools/call` requests without rmcp, which spawns one task for each request and another for its response.
 //!
 //! Most calls complete when they are polled once. The reading task polls a call that arrived alone. Calls that arrived
-//! together are divided among as many tasks as there are workers, and those of a task are answered with one write.
+//! together are divided among at most as many tasks as there are workers, and those of a task are answered with one write.
 
 use std::fmt::{self, Formatter};
 use std::marker::PhantomData;
@@ -169,18 +169,19 @@ impl DirectCalls {
     }
 
     /// Runs calls that arrived together. A single call is polled once before this returns.
-    pub(super) fn run<W: AsyncWrite + Send + Unpin + 'static>(
-        &self,
-        mut calls: Vec<PreparedCall<W>>,
-    ) {
+    pub(super) fn run<W: AsyncWrite + Send + Unpin + 'static>(&self, calls: Vec<PreparedCall<W>>) {
         if calls.len() <= 1 {
             return poll_in_turn(&self.tasks, calls);
         }
         let workers = Handle::current().metrics().num_workers();
-        let share = calls.len().div_ceil(workers.max(1));
-        while !calls.is_empty() {
-            let others = calls.split_off(share.min(calls.len()));
-            let part = std::mem::replace(&mut calls, others);
+        let mut parts: Vec<Vec<_>> = Vec::new();
+        parts.resize_with(workers.clamp(1, calls.len()), Vec::new);
+        let count = parts.len();
+        // In turn, so that a call does not start long before the ones that arrived before it.
+        for (number, call) in calls.into_iter().enumerate() {
+            parts[number % count].push(call);
+        }
+        for part in parts {
             let tasks = self.tasks.clone();
             self.tasks.spawn(async move { poll_in_turn(&tasks, part) });
         }

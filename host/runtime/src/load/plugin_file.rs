@@ -24,8 +24,8 @@ pub fn file_digest(path: &Path) -> Result<Digest, LoadError> {
 /// Clocks of file systems are coarse: a file that was written a moment ago can be written again at the same time.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Returns a hash of what identifies this version of a file: its inode, its size, and the times of its last write and
-/// change, which the kernel sets. `None` if the file was just written or its manifest is in another file.
+/// Returns a hash of what identifies this version of a file: its device and inode, its size, and the times of its last
+/// write and change, the latter of which the kernel sets. `None` if the file was just written or its manifest is in another file.
 pub fn file_version(path: &Path) -> Option<Digest> {
     open(path).ok()?.version()
 }
@@ -117,8 +117,10 @@ impl PluginFile {
             return None;
         }
         let metadata = self.component.metadata().ok()?;
-        let changed = u64::try_from(metadata.ctime()).ok()?;
-        if SystemTime::now() < UNIX_EPOCH + Duration::from_secs(changed) + SETTLED {
+        let changed = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+        let settled = UNIX_EPOCH.checked_add(changed)?.checked_add(SETTLED)?;
+        // Images of file systems have times in seconds, and two of them can have the same.
+        if SystemTime::now() < settled || metadata.ctime_nsec() == 0 {
             return None;
         }
         let mut hasher = blake3::Hasher::new();

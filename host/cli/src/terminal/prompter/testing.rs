@@ -7,7 +7,7 @@ use toolhost_contract::policy::{
     HookAsk, HookDecisions, Mount, PathContext, PolicyRequest, PromptKind,
 };
 use toolhost_contract::{
-    Annotations, Call, CallId, ChangeKind, ChangeSet, Descriptor, FileChange, FileDiff, FileKind,
+    Annotations, Call, ChangeKind, ChangeSet, Descriptor, FileChange, FileDiff, FileKind,
     PluginName, Policy, PolicySpec, Principal, Question, Subject, ToolName, Verdict,
 };
 use toolhost_runtime::file_diff;
@@ -123,11 +123,10 @@ pub fn question(spec: &QuestionSpec) -> (Question, Call) {
         panic!("not asked about {spec:?}")
     };
     let target = spec.input.get("path").or(spec.input.get("command"));
+    let id = format!("call-{}", target.unwrap_or(&Value::Null));
     let call = Call {
-        id: CallId(format!("call-{}", target.unwrap_or(&Value::Null))),
-        tool: name,
-        input: spec.input.clone(),
         caller,
+        ..Call::new(id, name, spec.input.clone())
     };
     (*question, call)
 }
