@@ -63,20 +63,23 @@ impl<'a> CallEnvironment<'a> {
 
     /// Starts the deadline of the next function of a call in a state that has the same grants.
     pub(crate) fn restart(self, state: &mut State) -> TimeLimits {
-        state.deadline = Arc::new(Deadline::after(self.timeout, self.inactivity));
-        TimeLimits {
-            timeout: self.timeout,
-            processor_time: self.processor_time,
-        }
+        let (time, deadline) = self.time_limits();
+        state.deadline = deadline;
+        time
     }
 
-    /// Starts the deadline, so that time spent waiting for the user does not count.
-    pub(crate) fn start(self) -> (State, TimeLimits) {
+    fn time_limits(&self) -> (TimeLimits, Arc<Deadline>) {
         let time = TimeLimits {
             timeout: self.timeout,
             processor_time: self.processor_time,
         };
-        let deadline = Arc::new(Deadline::after(self.timeout, self.inactivity));
+        let deadline = Deadline::after(self.timeout, self.inactivity);
+        (time, Arc::new(deadline))
+    }
+
+    /// Starts the deadline, so that time spent waiting for the user does not count.
+    pub(crate) fn start(self) -> (State, TimeLimits) {
+        let (time, deadline) = self.time_limits();
         let state = State::new(
             self.limits,
             self.files,

@@ -26,12 +26,12 @@ impl Runtime {
         let known =
             file_version(path).and_then(|version| cache.get(EntryKind::FileDigest, version));
         if let Some(digest) = known.and_then(|digest| digest.try_into().ok().map(Digest)) {
-            let is_trusted = self.verify(path, digest).is_ok();
-            if is_trusted
-                && let Some(loaded) =
-                    self.described(path, digest, environment, defers_compilation)?
-            {
-                return Ok(Some(loaded));
+            // Otherwise the error is that of the file as it is now.
+            if self.verify(path, digest).is_ok() {
+                let loaded = self.described(path, digest, environment, defers_compilation)?;
+                if loaded.is_some() {
+                    return Ok(loaded);
+                }
             }
         }
         let file = read_outline(path)?;
@@ -55,22 +55,32 @@ impl Runtime {
         environment: &Environment,
         defers_compilation: bool,
     ) -> Result<Option<Loaded>, LoadError> {
-        let Some(cache) = &self.0.cache else {
+        let code_state = self.code_state(digest);
+        if defers_compilation {
+            let kind = EntryKind::PackedDescription;
+            let loaded = self.described_by(kind, path, digest, environment, code_state)?;
+            if loaded.is_some() {
+                return Ok(loaded);
+            }
+        }
+        if code_state == CodeState::Cached {
+            let kind = EntryKind::Description;
+            return self.described_by(kind, path, digest, environment, code_state);
+        }
+        Ok(None)
+    }
+
+    fn described_by(
+        &self,
+        kind: EntryKind,
+        path: &Path,
+        digest: Digest,
+        environment: &Environment,
+        code_state: CodeState,
+    ) -> Result<Option<Loaded>, LoadError> {
+        let json = self.0.cache.as_ref();
+        let Some(json) = json.and_then(|cache| cache.get(kind, digest)) else {
             return Ok(None);
-        };
-        let has_code = cache.renew(EntryKind::Code, digest);
-        let (kind, code_state) = match (defers_compilation, has_code) {
-            (true, true) => (EntryKind::PackedDescription, CodeState::Cached),
-            (true, false) => (EntryKind::PackedDescription, CodeState::NotCompiled),
-            (false, true) => (EntryKind::Description, CodeState::Cached),
-            (false, false) => return Ok(None),
-        };
-        let Some(json) = cache.get(kind, digest) else {
-            return match defers_compilation {
-                // A component whose file does not describe it.
-                true => self.described(path, digest, environment, false),
-                false => Ok(None),
-            };
         };
         let Ok(description) = serde_json::from_slice::<Description<'_>>(&json) else {
             return Ok(None);
@@ -86,5 +96,15 @@ impl Runtime {
         let manifest = manifest(path, description.manifest.as_deref())?;
         self.loaded(path, digest, manifest, description, code_state, None)
             .map(Some)
+    }
+
+    /// Whether the cache has the code, which counts as a use of it.
+    pub(super) fn code_state(&self, digest: Digest) -> CodeState {
+        let cache = self.0.cache.as_ref();
+        if cache.is_some_and(|cache| cache.renew(EntryKind::Code, digest)) {
+            CodeState::Cached
+        } else {
+            CodeState::NotCompiled
+        }
     }
 }

@@ -15,7 +15,7 @@ use super::contract_check::{
     check_contract, check_exports, check_imports, described_tools, has_hooks,
 };
 use super::plugin_file::{OutlinedFile, manifest};
-use super::{CodeState, Description, Loaded, Runtime, describe};
+use super::{Description, Loaded, Runtime, describe};
 use crate::LoadError;
 use crate::api::v0_1::{VERSION, types};
 use crate::compile_cache::EntryKind;
@@ -115,13 +115,7 @@ impl Runtime {
         if has_hooks(&exports) {
             return Ok(None);
         }
-        let cache = self.0.cache.as_ref();
-        let has_code = cache.is_some_and(|cache| cache.renew(EntryKind::Code, file.digest));
-        let code = if has_code {
-            CodeState::Cached
-        } else {
-            CodeState::NotCompiled
-        };
+        let code = self.code_state(file.digest);
         let manifest = manifest(path, outline.manifest.as_deref())?;
         let description = Description {
             host_version: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
@@ -135,7 +129,7 @@ impl Runtime {
         };
         let json = serde_json::to_vec(&description);
         let loaded = self.loaded(path, file.digest, manifest, description, code, None)?;
-        if let (Some(cache), Ok(json)) = (cache, json) {
+        if let (Some(cache), Ok(json)) = (&self.0.cache, json) {
             // Without the entry, the next start reads the file again.
             let _ = cache.put(EntryKind::PackedDescription, file.digest, &json);
         }
