@@ -109,7 +109,8 @@ where
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             // Calls whose lines are in the buffer run together.
-            if !self.batch.is_empty() && !(self.reader.has_complete_line() && self.may_read()) {
+            let more_can_join = self.reader.has_complete_line() && self.may_read();
+            if !self.batch.is_empty() && !more_can_join {
                 self.run_batch();
             }
             if let Some(owed) = self.pending_reply {
