@@ -277,7 +277,7 @@ async fn plugins_of_a_running_host_are_added_and_removed_by_the_library() {
     assert!(report.result.is_ok(), "{}", text(&report));
     assert_eq!(host.loaded().plugins.len(), 2);
     // The same environment leaves every description as it is.
-    let same = toolhost::describe_environment(Mode::default(), Profile::default());
+    let same = toolhost::environment::describe(Mode::default(), Profile::default());
     assert!(host.refresh_descriptions(same).await.changes.is_empty());
     host.remove_plugin("data").await.unwrap();
     assert!(host.call("base64_encode", encode).await.result.is_err());

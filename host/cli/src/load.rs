@@ -269,7 +269,7 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
         cache_dir,
         compiler: compiler()?,
         max_concurrent,
-        environment: toolhost::describe_environment(Mode::default(), Profile::default()),
+        environment: toolhost::environment::describe(Mode::default(), Profile::default()),
     };
     let packages = InstalledPackages::new(None);
     Ok(toolhost::runtime(

@@ -103,7 +103,7 @@ fn watch(host: &Arc<RunningHost>) -> Result<(RecommendedWatcher, JoinHandle<()>)
 /// Gets the descriptions of tools again when the date changes, because they can contain it.
 async fn follow_date(host: Arc<RunningHost>) {
     let core = &host.settings.core;
-    let environment = || toolhost::describe_environment(core.policy.mode(), core.profile_view.0);
+    let environment = || toolhost::environment::describe(core.policy.mode(), core.profile_view.0);
     let mut last = environment();
     loop {
         tokio::time::sleep(DATE_CHECK).await;

@@ -67,7 +67,7 @@ pub use host_resources::OUTPUT_PATH;
 pub use load::{
     BrokenPlugin, ChangeKind, GrantedDirectory, Host, HostParts, LoadProgress, LoadPurpose,
     LoadedPlugins, MessageSink, PluginChange, PluginChangeError, PluginChanges, PreparedHost,
-    ServedPlugin, describe_environment, package_store, runtime, sample_environments,
+    ServedPlugin, environment, package_store, runtime,
 };
 pub use settings::{
     AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,

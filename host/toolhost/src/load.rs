@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::{Diagnostic, Restriction};
-use toolhost_contract::{Backend, Descriptor, Mode, PluginName, text};
-use toolhost_formats::profile::Profile;
+use toolhost_contract::{Backend, Descriptor, PluginName, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
@@ -35,6 +34,7 @@ use crate::scratch_dir::ScratchDir;
 use crate::settings::Settings;
 use crate::staging;
 
+pub mod environment;
 mod granted_plugin;
 mod live_changes;
 mod plugin_files;
@@ -162,7 +162,7 @@ impl HostParts {
         let hooks = crate::hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks);
         let cache = settings.host_paths.cache.clone();
-        let environment = describe_environment(settings.policy.mode(), settings.profile_view.0);
+        let environment = environment::describe(settings.policy.mode(), settings.profile_view.0);
         let compiler = self.compiler.clone();
         let runtime_settings = RuntimeSettings {
             cache_dir: cache,
@@ -386,44 +386,6 @@ fn open_store(settings: &Settings, purpose: LoadPurpose) -> Result<Option<Store>
         LoadPurpose::Run => true,
     });
     dir.map(|dir| Store::open(dir).store_error()).transpose()
-}
-
-/// Facts on which descriptions of tools can depend; docs/plugin-contract.md lists them.
-pub fn describe_environment(mode: Mode, profile: Profile) -> Vec<(String, String)> {
-    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    let facts = [
-        ("platform", std::env::consts::OS),
-        ("architecture", std::env::consts::ARCH),
-        ("workspace", "/workspace"),
-        ("date", date.as_str()),
-        ("mode", mode.as_str()),
-        ("profile", profile.as_str()),
-    ];
-    facts
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
-}
-
-/// Environments in which a description of tools must be the same to be stored in the plugin file.
-pub fn sample_environments() -> Vec<Vec<(String, String)>> {
-    let sample = |mode: Mode, profile| describe_environment(mode, profile);
-    let modes = Mode::ALL.map(|mode| sample(mode, Profile::default()));
-    let profiles = Profile::ALL.map(|profile| sample(Mode::default(), profile));
-    let mut samples: Vec<_> = modes.into_iter().chain(profiles).collect();
-    for (name, value) in [
-        ("architecture", "x86_64"),
-        ("architecture", "aarch64"),
-        ("date", "1970-01-01"),
-        ("platform", "other"),
-        ("workspace", "/other"),
-    ] {
-        let mut environment = sample(Mode::default(), Profile::default());
-        for fact in environment.iter_mut().filter(|(fact, _)| fact == name) {
-            value.clone_into(&mut fact.1);
-        }
-        samples.push(environment);
-    }
-    samples
 }
 
 /// The store of installed packages below a state directory.

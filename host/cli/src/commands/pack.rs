@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
-use toolhost::{HostPaths, sample_environments};
+use toolhost::{HostPaths, environment};
 use toolhost_authoring::Project;
 use toolhost_contract::Manifest;
 use toolhost_hostfiles::{read_regular, replace_file};
@@ -49,7 +49,12 @@ pub async fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let parsed = Manifest::parse(&file, &manifest).or_exit(Exit::Config)?;
     let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
     let tools = runtime(cache, 1)?
-        .packed_tools(&component_file, &component, &parsed, &sample_environments())
+        .packed_tools(
+            &component_file,
+            &component,
+            &parsed,
+            &environment::samples(),
+        )
         .await;
     let section = tools.as_ref().ok().and_then(Option::as_deref);
     let packed = toolhost_runtime::pack(&component_file, &component, &file, &manifest, section)

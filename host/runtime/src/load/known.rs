@@ -22,9 +22,9 @@ impl Runtime {
             return Ok(None);
         };
         // What runs has the digest that is loaded here, whatever the file contains by then, so an outdated digest would
-        // load the earlier version of the plugin.
-        let known =
-            file_version(path).and_then(|version| cache.get(EntryKind::FileDigest, version));
+        // load the earlier version of the plugin. Commands that only report on a file hash it.
+        let version = defers_compilation.then(|| file_version(path)).flatten();
+        let known = version.and_then(|version| cache.get(EntryKind::FileDigest, version));
         if let Some(digest) = known.and_then(|digest| digest.try_into().ok().map(Digest)) {
             // Otherwise the error is that of the file as it is now.
             if self.verify(path, digest).is_ok() {

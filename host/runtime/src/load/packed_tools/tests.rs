@@ -10,6 +10,7 @@ use toolhost_contract::manifest::TOOLS_SECTION;
 use super::PackedTools;
 use crate::api::v0_1::VERSION;
 use crate::api::v0_1::fuzz::described;
+use crate::compile_cache::EntryKind;
 use crate::load::plugin_file::file_version;
 use crate::scan::MAX_TOOLS_BYTES;
 use crate::tests::{component, hooks_component};
@@ -153,6 +154,27 @@ async fn a_file_that_is_known_is_not_hashed_again() {
         assert_ne!(changed.tools(), first.tools());
         setup.settle().await;
     }
+}
+
+#[tokio::test]
+async fn commands_that_report_on_a_file_hash_it() {
+    let setup = Setup::new();
+    let no_tools = format!(r#"{{"contract": "{VERSION}", "tools": []}}"#);
+    setup.write(&hooks_component(), Some(no_tools.as_bytes()));
+    let earlier = setup.load().await.unwrap().digest();
+    setup.write(
+        &hooks_component(),
+        Some(no_tools.replace(' ', "").as_bytes()),
+    );
+    setup.settle().await;
+    let version = file_version(&setup.file()).unwrap();
+    let cache = setup.runtime.0.cache.as_ref().unwrap();
+    cache
+        .put(EntryKind::FileDigest, version, &earlier.0)
+        .unwrap();
+    assert_eq!(setup.load().await.unwrap().digest(), earlier);
+    let reported = setup.runtime.load(&setup.file()).await.unwrap();
+    assert_ne!(reported.digest(), earlier);
 }
 
 #[tokio::test]
