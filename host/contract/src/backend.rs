@@ -134,7 +134,7 @@ impl BackendState {
         self.replace(Some(Box::new(value)));
     }
 
-    /// Drops what was kept, because the call waits.
+    /// Drops what was kept, because the call waits or has ended.
     pub fn clear(&self) {
         self.replace(None);
     }

@@ -2,11 +2,12 @@
 //! that this call does not wait for it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use toolhost_contract::{BackendState, CallError, Limits};
+use toolhost_contract::{BackendState, CallError, ErrorClass, Limits};
 use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
@@ -19,6 +20,8 @@ const MAX_READY: usize = 16;
 const MAX_MEMORY: u64 = 16 << 20;
 /// Processor time in which an instance must be created.
 const PROCESSOR_TIME: Duration = Duration::from_millis(10);
+/// Maximum number of instances in a row that are not created in time, before the calls create theirs.
+const MAX_FAILURES: u32 = 8;
 /// Maximum number of instances that are being created.
 const MAX_CREATING: usize = 16;
 /// Maximum number of instances that are kept for the next function of their call.
@@ -46,6 +49,8 @@ pub(crate) struct Export<B: Bindings>(Arc<Shared<B>>);
 struct Shared<B: Bindings> {
     bindings: B,
     next: Mutex<NextInstance<B::Instance>>,
+    /// Number of instances in a row that were not created in time.
+    failures: AtomicU32,
     instances: Arc<ReadyInstances>,
 }
 
@@ -55,7 +60,8 @@ enum NextInstance<I> {
     /// A task creates it.
     InCreation,
     Ready(Ready<I>),
-    /// It is created in its call, because its creation calls the host, fails, or needs too much time or memory.
+    /// It is created in its call, because its creation calls the host, fails, or needs too much memory or, several times in
+    /// a row, too much time.
     Unsuitable,
 }
 
@@ -82,6 +88,7 @@ impl<B: Bindings> Export<B> {
         Ok(Self(Arc::new(Shared {
             bindings: B::new(linked)?,
             next: Mutex::new(NextInstance::Missing),
+            failures: AtomicU32::new(0),
             instances,
         })))
     }
@@ -89,6 +96,11 @@ impl<B: Bindings> Export<B> {
     #[cfg(test)]
     fn is_ready(&self) -> bool {
         matches!(*lock(&self.0.next), NextInstance::Ready(_))
+    }
+
+    #[cfg(test)]
+    fn is_unsuitable(&self) -> bool {
+        matches!(*lock(&self.0.next), NextInstance::Unsuitable)
     }
 
     /// Waits until no instance is being created.
@@ -148,11 +160,11 @@ impl<B: Bindings> Export<B> {
         };
         let (result, instance) = shared.run_in(&mut store, instance, time, work).await;
         if let (Ok(_), Some(instance)) = (&result, instance) {
-            // The limits apply to the functions together, and one that does not free its memory must not stop the next.
+            // The limits apply to the functions together, and one that uses much must not stop the next.
             let state = store.data();
             let is_usable = state.limiter.memory_used() <= MAX_MEMORY.min(limits.memory / 2)
-                && !state.stdout.overflowed()
-                && !state.stderr.overflowed();
+                && state.stdout.is_at_most_half_full()
+                && state.stderr.is_at_most_half_full();
             let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
             if let Some(permit) = permit.ok().filter(|_| is_usable) {
                 call.keep(Kept {
@@ -229,18 +241,17 @@ impl<B: Bindings> Shared<B> {
         drop(next);
         let (shared, limits) = (Arc::clone(self), limits.clone());
         tokio::spawn(async move {
-            if let Some(ready) = shared.create(limits).await {
-                *lock(&shared.next) = NextInstance::Ready(ready);
+            let created = shared.create(limits).await;
+            let is_ready = matches!(created, NextInstance::Ready(_));
+            *lock(&shared.next) = created;
+            if is_ready {
                 shared.instances.add(&shared);
-            } else {
-                *lock(&shared.next) = NextInstance::Unsuitable;
             }
             drop(permit);
         });
     }
 
-    /// Returns `None` if instances have to be created in their calls.
-    async fn create(&self, limits: Limits) -> Option<Ready<B::Instance>> {
+    async fn create(&self, limits: Limits) -> NextInstance<B::Instance> {
         let environment = CallEnvironment {
             processor_time: Some(PROCESSOR_TIME),
             ..CallEnvironment::without_grants(&limits, Limits::DESCRIBE_TIMEOUT)
@@ -250,10 +261,23 @@ impl<B: Bindings> Shared<B> {
         let instance = instance::run_in(&mut store, time, async |store| {
             self.bindings.instantiate(store).await
         });
-        let instance = instance.await.ok()?;
+        let instance = match instance.await {
+            Ok(instance) => instance,
+            // The machine may be busy, and other calls may have all sandboxes.
+            Err(error)
+                if matches!(error.class, ErrorClass::TimedOut | ErrorClass::Unavailable)
+                    && self.failures.fetch_add(1, Ordering::Relaxed) < MAX_FAILURES =>
+            {
+                return NextInstance::Missing;
+            }
+            Err(_) => return NextInstance::Unsuitable,
+        };
         let state = store.data();
-        let is_suitable = !state.has_called_host() && state.limiter.memory_used() <= MAX_MEMORY;
-        is_suitable.then_some(Ready {
+        if state.has_called_host() || state.limiter.memory_used() > MAX_MEMORY {
+            return NextInstance::Unsuitable;
+        }
+        self.failures.store(0, Ordering::Relaxed);
+        NextInstance::Ready(Ready {
             store,
             instance,
             limits,

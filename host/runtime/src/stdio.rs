@@ -64,6 +64,13 @@ impl Capture {
             .overflowed
     }
 
+    /// Whether the guest may write at least as much again.
+    pub fn is_at_most_half_full(&self) -> bool {
+        let written = self.0.written.lock();
+        let written = written.unwrap_or_else(PoisonError::into_inner);
+        !written.overflowed && written.total <= self.0.limit / 2
+    }
+
     /// Counts bytes against the limit; returns `false` if they would exceed it.
     pub fn count(&self, bytes: usize) -> bool {
         let mut written = self

@@ -62,6 +62,11 @@ impl Kernel {
                 }
             };
             run.journal.step(scheduled(&entry, &grant)).await?;
+            let hooks = &entry.tool.hooks;
+            if !hooks.contains(ToolHook::PostToolUse) && !hooks.contains(ToolHook::RenderResult) {
+                // Before the call waits for its turn.
+                run.attempt.backend_state.clear();
+            }
             let permit = cancel
                 .unless_cancelled(self.take_permit(&entry, run))
                 .await?;
@@ -163,10 +168,6 @@ impl Kernel {
         }
         if let Some(slot) = &run.order {
             slot.start();
-        }
-        let hooks = &entry.tool.hooks;
-        if !hooks.contains(ToolHook::PostToolUse) && !hooks.contains(ToolHook::RenderResult) {
-            run.attempt.backend_state.clear();
         }
         run.journal.start_clock();
         let services = Arc::new(CallServices::new(self, entry, run, staged));

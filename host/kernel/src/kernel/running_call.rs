@@ -86,6 +86,13 @@ pub(super) struct Attempt {
     pub(super) edits: Vec<UserEdit>,
 }
 
+impl Drop for Attempt {
+    /// Hooks and prompters can keep copies of the call, which share this state.
+    fn drop(&mut self) {
+        self.backend_state.clear();
+    }
+}
+
 /// The parts of the report that are known before the call ends.
 #[derive(Default)]
 pub(super) struct ReportDraft {
@@ -336,4 +343,18 @@ pub(super) fn denied(denial: Denial) -> CallError {
     let error = CallError::new(class, format!("Permission denied: {}", denial.reason))
         .code(denial.code.as_str());
     denial.remedy.into_iter().fold(error, CallError::recommend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_call_do_not_keep_the_state_of_its_backend() {
+        let attempt = Attempt::default();
+        let copy = attempt.backend_state.clone();
+        copy.keep(1_u32);
+        drop(attempt);
+        assert_eq!(copy.take::<u32>(), None);
+    }
 }

@@ -30,7 +30,8 @@ use tokio_util::task::TaskTracker;
 use super::Responder;
 use crate::server::Server;
 
-/// How long a task polls calls that arrived together. The first response waits for the others.
+/// How long a task polls calls that arrived together. The first response waits for this time and for the last poll, which
+/// ends when a guest that computes yields to the epoch.
 const POLL_TIME: Duration = Duration::from_micros(500);
 
 /// A `tools/call` request, parsed without the intermediate values that rmcp needs to find the type of a message.

@@ -5,8 +5,8 @@
 
 use rmcp::model::RequestId;
 
-/// Maximum length of an id, in bytes. Longer ones are ignored.
-const MAX_ID: usize = 256;
+use super::open_requests::MAX_ID;
+
 /// Maximum number of messages of a line that are answered.
 const MAX_MESSAGES: usize = 64;
 

@@ -12,6 +12,8 @@ const MAX_REQUESTS: usize = 2048;
 /// Maximum total size of open requests, in bytes. More are rejected instead of left unread, because the input behind
 /// them may contain a cancellation.
 const MAX_BYTES: usize = 32 << 20;
+/// Maximum size of a request id, in bytes.
+pub(super) const MAX_ID: usize = 256;
 /// Maximum number of open requests that need no input. Reading pauses at this limit.
 const MAX_IMMEDIATE: usize = 64;
 /// How long the id of a cancelled request stays reserved, because a late response could be taken for the new one's.
@@ -40,6 +42,16 @@ impl OpenRequests {
         request: &ClientRequest,
         bytes: usize,
     ) -> Result<(), ErrorData> {
+        // The ids of cancelled requests are kept for a while.
+        if let RequestId::String(text) = id
+            && text.len() > MAX_ID
+        {
+            let message = format!(
+                "the request id has {} bytes; the limit is {MAX_ID}",
+                text.len()
+            );
+            return Err(ErrorData::invalid_request(message, None));
+        }
         if let Some(other) = self.requests.get(id)
             && other
                 .reserved_until
