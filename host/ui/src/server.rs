@@ -1,9 +1,10 @@
 //! The server: address, connections, routes and the headers of every response.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -27,6 +28,8 @@ use crate::history::HistorySources;
 use crate::state::{AppState, Permission, UiOptions};
 use crate::{answers, assets, events, pages};
 
+/// Maximum number of ports that are tried if the operator chose none.
+const MAX_PORTS: usize = 16;
 /// Maximum number of connections, and of those that are event streams.
 const MAX_CONNECTIONS: usize = 256;
 const MAX_STREAMS: usize = 32;
@@ -64,7 +67,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
 #[derive(Debug, thiserror::Error)]
 pub enum UiServerError {
     #[error(
-        "{0} is reachable from other machines; the page is served on loopback addresses only, such as 127.0.0.1:7070"
+        "the page cannot be served on {0}: it listens on 127.0.0.1 and [::1] only; use 127.0.0.1:{port}",
+        port = .0.port()
     )]
     NotLoopback(SocketAddr),
     #[error("cannot serve the page on {address}: {source}")]
@@ -79,8 +83,11 @@ pub enum UiServerError {
 }
 
 /// A server that is bound to its address.
+///
+/// Browsers resolve the name in its link to both addresses of this machine, [::1] first. Another user who listened on the
+/// same port of the other address would get the link and the cookie, so the server listens on both.
 pub struct UiServer {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     address: SocketAddr,
     state: Arc<AppState>,
 }
@@ -92,12 +99,11 @@ impl UiServer {
 
     /// Binds the address. From now on, questions wait for the page, unless it is read-only.
     pub async fn bind(address: SocketAddr, options: UiOptions) -> Result<Self, UiServerError> {
-        if !address.ip().is_loopback() {
+        if address.ip() != Ipv4Addr::LOCALHOST && address.ip() != Ipv6Addr::LOCALHOST {
             return Err(UiServerError::NotLoopback(address));
         }
-        let failed = |source| UiServerError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let listeners = bind_both(address).await?;
+        let address = local_address(&listeners[0], address)?;
         if options.kernel.is_some() && options.permission == Permission::ReadWrite {
             options.inbox.set_served();
         }
@@ -106,7 +112,7 @@ impl UiServer {
         let access = Access::new(address).map_err(UiServerError::Random)?;
         let state = AppState::new(options, access, history, MAX_STREAMS);
         Ok(Self {
-            listener,
+            listeners,
             address,
             state: Arc::new(state),
         })
@@ -114,6 +120,11 @@ impl UiServer {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The addresses that the server listens on.
+    pub fn addresses(&self) -> [SocketAddr; 2] {
+        [self.address, other_family(self.address)]
     }
 
     #[cfg(test)]
@@ -140,12 +151,12 @@ impl UiServer {
             let accepted = async {
                 // Cannot fail, because the semaphore is never closed.
                 let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
-                Some((slot, self.listener.accept().await))
+                Some((slot, accept(&self.listeners).await))
             };
             tokio::select! {
                 () = &mut stop => break,
                 Some((slot, accepted)) = accepted => match accepted {
-                    Ok((stream, _)) => {
+                    Ok(stream) => {
                         let one = serve_connection(stream, router.clone(), self.state.stop.clone());
                         tokio::spawn(async move {
                             let _slot = slot;
@@ -162,6 +173,64 @@ impl UiServer {
         // Connections that remain open end with the process.
         let _ = timeout(GRACE, slots.acquire_many(all)).await;
     }
+}
+
+/// The same port of the loopback address of the other version of IP.
+fn other_family(address: SocketAddr) -> SocketAddr {
+    let other = match address {
+        SocketAddr::V4(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        SocketAddr::V6(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    SocketAddr::new(other, address.port())
+}
+
+/// Binds the address, and the same port of the other loopback address if this machine has one.
+async fn bind_both(address: SocketAddr) -> Result<Vec<TcpListener>, UiServerError> {
+    let mut attempts = MAX_PORTS;
+    loop {
+        attempts -= 1;
+        let first = TcpListener::bind(address).await;
+        let first = first.map_err(|source| UiServerError::Bind { address, source })?;
+        let other = other_family(local_address(&first, address)?);
+        match TcpListener::bind(other).await {
+            Ok(second) => return Ok(vec![first, second]),
+            Err(error) if lacks_family(&error) => return Ok(vec![first]),
+            // Another program has this port of the other address.
+            Err(error)
+                if address.port() == 0
+                    && attempts > 0
+                    && error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(source) => {
+                return Err(UiServerError::Bind {
+                    address: other,
+                    source,
+                });
+            }
+        }
+    }
+}
+
+/// Whether this machine does not have addresses of this version of IP.
+fn lacks_family(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAddr, UiServerError> {
+    let local = listener.local_addr();
+    local.map_err(|source| UiServerError::Bind { address, source })
+}
+
+/// Accepts a connection on any of the addresses. Cancel safe.
+async fn accept(listeners: &[TcpListener]) -> io::Result<TcpStream> {
+    std::future::poll_fn(|context| {
+        let mut accepted = listeners.iter().map(|one| one.poll_accept(context));
+        match accepted.find(Poll::is_ready) {
+            Some(accepted) => accepted.map_ok(|(stream, _)| stream),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {

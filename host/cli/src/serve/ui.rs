@@ -19,8 +19,8 @@ use crate::terminal::working_directory;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Web page options")]
 pub struct UiArgs {
-    /// Serve a web page for approvals and history, and print its link. The address is 127.0.0.1 with a free port unless
-    /// another loopback address is given
+    /// Serve a web page for approvals and history, and print its link. The port is free unless an address is given:
+    /// 127.0.0.1:PORT. The page listens on [::1] too
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0", value_parser = parse_address)]
     pub ui: Option<SocketAddr>,
 
@@ -102,7 +102,7 @@ impl WebPage {
             let server = UiServer::bind(address, options)
                 .await
                 .or_exit(Exit::Usage)?;
-            block_address(server.address());
+            server.addresses().into_iter().for_each(block_address);
             let (stop, stopped) = oneshot::channel();
             *running = Some(RunningPage {
                 new_link: Box::new(server.links()),
