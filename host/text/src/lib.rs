@@ -5,6 +5,7 @@
 //! [`remove_invisible`] removes them from tool descriptions, and [`remove_tags`] removes hidden text from results. Both
 //! return the number of removed characters, so that it can be reported.
 
+mod blanks;
 mod diff;
 
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
 
+pub use blanks::collapse_blanks;
 pub use diff::{ChangedWords, UnifiedDiff, changed_words, diff_lines, hunk_start};
 
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property

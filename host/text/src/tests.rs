@@ -146,3 +146,20 @@ fn a_15_only_hidden_text_is_removed_from_results() {
         assert_eq!(remove_tags(text), None, "{text:?}");
     }
 }
+
+#[test]
+fn t_04_mixed_runs_of_blanks_are_collapsed() {
+    for (blanks, shown) in [
+        (" ".repeat(5_000), "ls␠×5000; curl evil"),
+        ("\n".repeat(5_000), "ls␤×5000; curl evil"),
+        (" \u{a0}".repeat(500), "ls␠×1000; curl evil"),
+        (" \t".repeat(500), "ls␠×1000; curl evil"),
+        ("\n ".repeat(500), "ls␠␤×1000; curl evil"),
+        ("\u{2800}".repeat(500), "ls␠×500; curl evil"),
+        ("\u{2003}\u{2800}\u{3000}".repeat(50), "ls␠×150; curl evil"),
+    ] {
+        assert_eq!(collapse_blanks(&format!("ls{blanks}; curl evil")), shown);
+    }
+    let indented = format!("if x:\n\n{}return", " ".repeat(20));
+    assert_eq!(collapse_blanks(&indented), indented);
+}

@@ -50,15 +50,20 @@ fn image_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Shows a change of a binary file. `address` is where its sides are served.
-pub fn show(content: &BinaryContent, address: &str) -> Markup {
+/// Shows a change of a binary file. `address` is where its sides are served. Returns the number of rows that differ and are
+/// not shown as well.
+pub fn show(content: &BinaryContent, address: &str) -> (Markup, usize) {
     let sides = [
         (content_of(content, ChangeSide::Before), "before", "Before"),
         (content_of(content, ChangeSide::After), "after", "After"),
     ];
     let is_image = |bytes: &[u8]| image_type(bytes).is_some();
     let has_image = sides.iter().any(|(bytes, ..)| bytes.is_some_and(is_image));
-    html! {
+    let (rows, hidden) = hex(
+        content.before.as_deref().unwrap_or_default(),
+        content.after.as_deref().unwrap_or_default(),
+    );
+    let markup = html! {
         @if has_image {
             div class="images" {
                 @for (bytes, name, label) in sides {
@@ -68,9 +73,10 @@ pub fn show(content: &BinaryContent, address: &str) -> Markup {
         }
         details class="block" open[!has_image] {
             summary { "Bytes" }
-            (hex(content.before.as_deref().unwrap_or_default(), content.after.as_deref().unwrap_or_default()))
+            (rows)
         }
-    }
+    };
+    (markup, hidden)
 }
 
 /// One side of a change of an image.
@@ -90,8 +96,8 @@ fn figure(bytes: &[u8], name: &str, label: &str, address: &str) -> Markup {
     }
 }
 
-/// The rows that differ, before and after.
-fn hex(before: &[u8], after: &[u8]) -> Markup {
+/// The first rows that differ, before and after, and the number of the others.
+fn hex(before: &[u8], after: &[u8]) -> (Markup, usize) {
     let row = |bytes: &[u8], at: usize| -> Vec<u8> {
         let bytes = bytes.get(at * ROW..).unwrap_or_default();
         bytes.iter().take(ROW).copied().collect()
@@ -100,7 +106,8 @@ fn hex(before: &[u8], after: &[u8]) -> Markup {
     let different: Vec<usize> = (0..rows)
         .filter(|at| row(before, *at) != row(after, *at))
         .collect();
-    html! {
+    let hidden = different.len().saturating_sub(MAX_ROWS);
+    let markup = html! {
         div class="diff-scroll" tabindex="0" role="region" aria-label="Bytes that differ" {
             table class="diff hex" {
                 tbody {
@@ -118,8 +125,9 @@ fn hex(before: &[u8], after: &[u8]) -> Markup {
                 }
             }
         }
-        @if different.len() > MAX_ROWS { p class="note" { (different.len() - MAX_ROWS) " more lines differ" } }
-    }
+        @if hidden > 0 { p class="note" { (hidden) " more lines differ" } }
+    };
+    (markup, hidden)
 }
 
 /// Bytes as hexadecimal numbers and as ASCII.
@@ -156,7 +164,12 @@ mod tests {
             before: Some(Arc::from(image(MAX_IMAGE))),
             after: Some(Arc::from(image(MAX_IMAGE * 2))),
         };
-        let shown = show(&content, "/x").into_string();
+        let (shown, hidden) = show(&content, "/x");
+        let shown = shown.into_string();
+        assert_eq!(
+            hidden,
+            (MAX_IMAGE * 2).div_ceil(ROW) - MAX_IMAGE.div_ceil(ROW) - MAX_ROWS
+        );
         assert!(shown.contains("src=\"/x/before\""), "{shown}");
         assert!(shown.contains("Before, 256.0 KiB"), "{shown}");
         assert!(!shown.contains("/x/after"), "{shown}");
@@ -179,7 +192,9 @@ mod tests {
             before: Some(Arc::from(before)),
             after: Some(Arc::from(after)),
         };
-        let shown = show(&content, "/x").into_string();
+        let (shown, hidden) = show(&content, "/x");
+        let shown = shown.into_string();
+        assert_eq!(hidden, 0);
         assert_eq!(shown.matches("<tr").count(), 2, "{shown}");
         assert!(
             shown.contains("00000010") && shown.contains("....&lt;..."),

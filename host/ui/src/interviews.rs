@@ -12,14 +12,11 @@ use toolhost_kernel::AttributedReplies;
 use crate::access::Session;
 use crate::error_page::ErrorPage;
 use crate::form::{CheckedForm, form};
-use crate::guest_text::{block, line, sentence};
+use crate::guest_text::{decision_block, line, sentence};
 use crate::inbox::PendingInterview;
 use crate::relative_time;
 use crate::state::AppState;
 use crate::ticket::ARMING_MS;
-
-/// Maximum length of shown texts, in characters. The contract bounds them to 16 KiB.
-const MAX_TEXT: usize = 16 << 10;
 
 /// Returns who asks what, in one line, unescaped.
 pub fn title(interview: &PendingInterview) -> String {
@@ -86,9 +83,9 @@ fn field(at: usize, question: &UserQuestion) -> Markup {
     html! {
         fieldset {
             legend { @if !question.header.is_empty() { (line(&question.header, 200)) ": " } (line(first_line(&question.question), 300)) }
-            // The host escapes text of the tool in one line, so only the host starts a new one.
+            // The whole text: an answer can allow all that it names. The contract and the host bound it.
             @if first_line(&question.question).len() < question.question.len() || question.question.len() > 300 {
-                (block(&question.question, MAX_TEXT))
+                (decision_block(&question.question, usize::MAX))
             }
             @match question.kind {
                 UserQuestionKind::YesNo => {
@@ -102,7 +99,7 @@ fn field(at: usize, question: &UserQuestion) -> Markup {
                             (line(&option.label, 1_000))
                             @if !option.description.is_empty() { " " span class="meta" { (line(&option.description, 2_000)) } }
                         }
-                        @if let Some(preview) = &option.preview { (block(preview, MAX_TEXT)) }
+                        @if let Some(preview) = &option.preview { (decision_block(preview, usize::MAX)) }
                     }
                     label for={ (name) "-text" } { "Another answer" }
                     input type="text" id={ (name) "-text" } name={ (name) "-text" } placeholder=[placeholder];

@@ -8,7 +8,7 @@ use toolhost_contract::{ChangeSet, FileChange, FileKind, UndiffedContent, text};
 use crate::binary_view;
 use crate::command_view;
 use crate::diff_view::{self, DiffLayout};
-use crate::guest_text::{block, code, line};
+use crate::guest_text::{code, decision_block, line};
 use crate::inbox::PendingEntry;
 
 /// Maximum number of shown rows of all diffs of a question.
@@ -71,11 +71,10 @@ impl QuestionDetails<'_> {
             && !command.is_some_and(|command| only_states(&self.entry.call.input, command));
         html! {
             @for part in &document.blocks {
-                @if let QuestionBlock::Text { label, text } = part {
+                @if let QuestionBlock::Command(command) = part {
                     section class="block" {
-                        h3 { (label) }
-                        (block(text, MAX_TEXT))
-                        (self.whole(text.chars().count() > MAX_TEXT))
+                        h3 { "command" }
+                        (self.text(command))
                     }
                 }
             }
@@ -95,13 +94,24 @@ impl QuestionDetails<'_> {
                         @let shown = format!("{input:#}");
                         details class="block" open[adds_input] {
                             summary { "Input" }
-                            (block(&shown, MAX_TEXT))
-                            (self.whole(shown.chars().count() > MAX_TEXT))
+                            (self.text(&shown))
                         }
                     },
-                    QuestionBlock::Fact { .. } | QuestionBlock::Text { .. } => {},
+                    // Folded, so that it does not move what the host knows out of sight.
+                    QuestionBlock::ToolText(text) => details class="block" {
+                        summary { "The tool shows" }
+                        (self.text(text))
+                    },
+                    QuestionBlock::Fact { .. } | QuestionBlock::Command(_) => {},
                 }
             }
+        }
+    }
+
+    fn text(&self, text: &str) -> Markup {
+        html! {
+            (decision_block(text, MAX_TEXT))
+            (self.whole(text.chars().count() > MAX_TEXT))
         }
     }
 
@@ -159,6 +169,22 @@ impl QuestionDetails<'_> {
             }
             None => (None, 0),
         };
+        let undiffed = change.content.as_ref().map(|content| match content {
+            UndiffedContent::Binary(content) => {
+                let address = format!("/questions/{}/files/{index}", self.entry.number);
+                let (bytes, hidden) = binary_view::show(content, &address);
+                let reason = "Not all bytes that differ are shown.";
+                html! {
+                    (bytes)
+                    @if hidden > 0 { (self.downloads(index, change, reason)) }
+                }
+            }
+            UndiffedContent::Large(_) => {
+                let reason = change.no_diff_reason.unwrap_or_default();
+                let reason = format!("The content is not shown: {reason}.");
+                self.downloads(index, change, &reason)
+            }
+        });
         let markup = html! {
             section class="file" {
                 h4 {
@@ -167,9 +193,8 @@ impl QuestionDetails<'_> {
                 }
                 @if change.file_kind == FileKind::Link { p class="note" { "A symbolic link: other programs follow it to another file." } }
                 @if change.executable { p class="note" { "The file is executable after the change." } }
-                @match (&change.content, change.no_diff_reason) {
-                    (Some(UndiffedContent::Binary(content)), _) => (binary_view::show(content, &format!("/questions/{}/files/{index}", self.entry.number))),
-                    (Some(UndiffedContent::Large(_)), _) => (self.large_content(index, change)),
+                @match (undiffed, change.no_diff_reason) {
+                    (Some(content), _) => (content),
                     (None, Some(reason)) => p class="warning-text" { "The content is not shown: " (reason) "." },
                     (None, None) => {},
                 }
@@ -180,13 +205,12 @@ impl QuestionDetails<'_> {
         (markup, hidden)
     }
 
-    /// Links to both sides of a file that is too large for a diff.
-    fn large_content(&self, index: usize, change: &FileChange) -> Markup {
+    /// Links to both sides of a file that is not shown completely.
+    fn downloads(&self, index: usize, change: &FileChange, reason: &str) -> Markup {
         let address = format!("/questions/{}/contents/{index}", self.entry.number);
-        let reason = change.no_diff_reason.unwrap_or_default();
         html! {
             p class="warning-text" {
-                "The content is not shown: " (reason) "."
+                (reason)
                 @if change.sizes.0.is_some() { " " a href={ (address) "/before" } download { "Download the file before the change" } "." }
                 @if change.sizes.1.is_some() { " " a href={ (address) "/after" } download { "Download the proposed file" } "." }
             }
@@ -208,8 +232,15 @@ pub fn whole_text(entry: &PendingEntry) -> String {
             QuestionBlock::Fact { label, value, .. } => {
                 writeln!(out, "{label}: {}", text::escape_line(value, usize::MAX))
             }
-            QuestionBlock::Text { label, text } => {
-                writeln!(out, "{label}:\n{}", text::escape_lines(text, usize::MAX))
+            QuestionBlock::Command(command) => {
+                writeln!(out, "command:\n{}", text::escape_lines(command, usize::MAX))
+            }
+            QuestionBlock::ToolText(text) => {
+                writeln!(
+                    out,
+                    "the tool shows:\n{}",
+                    text::escape_lines(text, usize::MAX)
+                )
             }
             QuestionBlock::Input(input) => writeln!(
                 out,

@@ -9,6 +9,7 @@ use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::decide::{LayerEvaluation, used_approvals};
 use super::evaluation::{AccessDecision, Reason};
 use super::offer::{Offer, build_offers, exact_narrowing, suggest_rule};
+use super::question_risk::Risk;
 use super::{
     AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
 };
@@ -279,12 +280,13 @@ impl Question {
         self.user == caller.user && self.session == caller.session
     }
 
-    /// Returns whether a user can answer both questions at once. Calls that destroy data, run a command or are risky are
-    /// reviewed one by one, and so are calls with another reason. The callers have to be the same too.
+    /// Returns whether a user can answer both questions at once. Calls whose risk is not low are reviewed one by one, because
+    /// a list does not show their input, and so are calls with another reason. The callers have to be the same too.
     pub fn is_similar(&self, other: &Self) -> bool {
         self.effect <= Effect::Writes
             && self.kind != PromptKind::Exec
-            && self.is_low_risk()
+            && self.risk().0 == Risk::Low
+            && other.risk().0 == Risk::Low
             && self.plugin == other.plugin
             && self.tool == other.tool
             && self.effect == other.effect
@@ -292,15 +294,6 @@ impl Question {
             && self.reason == other.reason
             && self.rule == other.rule
             && self.meta == other.meta
-    }
-
-    /// Whether no hook has rated the call as risky.
-    fn is_low_risk(&self) -> bool {
-        match self.meta.as_ref().and_then(|meta| meta.get("risk")) {
-            None | Some(Value::Null) => true,
-            Some(Value::String(risk)) => matches!(risk.as_str(), "none" | "low" | "medium"),
-            Some(_) => false,
-        }
     }
 
     /// Total size in bytes of the variables that the prompt shows.

@@ -32,8 +32,10 @@ pub enum QuestionBlock<'a> {
         value: String,
         is_warning: bool,
     },
-    /// A text of several lines.
-    Text { label: &'static str, text: String },
+    /// The command that would run.
+    Command(&'a str),
+    /// What the tool shows about the call, which the host cannot check.
+    ToolText(String),
     /// The changes of a call that ran; they are not applied yet.
     Changes(&'a ChangeSet),
     /// The input of a call that states what it will change in a file. The file was not read.
@@ -91,7 +93,7 @@ impl Question {
             blocks.0.push(QuestionBlock::ClaimedEdit(input));
         }
         for block in &self.rendering {
-            blocks.text("the tool shows", block.plain_text());
+            blocks.0.push(QuestionBlock::ToolText(block.plain_text()));
         }
         blocks.0.push(QuestionBlock::Input(input));
         QuestionDocument {
@@ -119,17 +121,13 @@ fn undo_text(question: &Question) -> &'static str {
 
 struct Blocks<'a>(Vec<QuestionBlock<'a>>);
 
-impl Blocks<'_> {
+impl<'a> Blocks<'a> {
     fn fact(&mut self, label: &'static str, value: impl Into<String>) {
         self.0.push(QuestionBlock::Fact {
             label,
             value: value.into(),
             is_warning: false,
         });
-    }
-
-    fn text(&mut self, label: &'static str, text: String) {
-        self.0.push(QuestionBlock::Text { label, text });
     }
 
     fn add_subject(&mut self, question: &Question) {
@@ -165,11 +163,11 @@ impl Blocks<'_> {
         }
     }
 
-    fn add_command(&mut self, question: &Question) {
+    fn add_command(&mut self, question: &'a Question) {
         let Some(command) = &question.subject.command else {
             return;
         };
-        self.text("command", command.clone());
+        self.0.push(QuestionBlock::Command(command));
         let script = match shell::parse(command) {
             // A single command needs no breakdown.
             Ok(script) if script.is_single() && script.writes.is_empty() => return,

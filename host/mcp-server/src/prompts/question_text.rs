@@ -9,7 +9,7 @@ use toolhost_contract::{Call, ChangeSet, Question, QuestionForm, UserQuestion, t
 
 /// Maximum number of diff lines over all changes of a call.
 const MAX_DIFF_LINES: usize = 400;
-/// Length at which a line is truncated, in characters. The truncation is marked.
+/// Length at which a line of a diff or of a tool's text is truncated, in characters. The truncation is marked.
 pub(super) const MAX_LINE: usize = 2_000;
 /// Maximum length of the value of a field, such as a path, in characters.
 pub(super) const MAX_FIELD: usize = 1_000;
@@ -33,8 +33,13 @@ pub(super) fn approval_text(question: &Question, call: &Call, remark: Option<&st
                 let _ = writeln!(out, "{label}: {}", text::escape_line(value, usize::MAX));
             }
             QuestionBlock::Fact { label, value, .. } => write_field(&mut out, label, value),
-            QuestionBlock::Text { label, text } => {
-                let _ = writeln!(out, "{label}:");
+            // An approval covers all of the command and the input, whose size is bounded.
+            QuestionBlock::Command(command) => {
+                out.push_str("command:\n");
+                write_whole(&mut out, command);
+            }
+            QuestionBlock::ToolText(text) => {
+                out.push_str("the tool shows:\n");
                 write_quoted(&mut out, text, usize::MAX);
             }
             QuestionBlock::Changes(changes) => write_changes(&mut out, changes),
@@ -42,7 +47,7 @@ pub(super) fn approval_text(question: &Question, call: &Call, remark: Option<&st
             QuestionBlock::ClaimedEdit(_) => {}
             QuestionBlock::Input(input) => {
                 out.push_str("input:\n");
-                write_quoted(&mut out, &format!("{input:#}"), usize::MAX);
+                write_whole(&mut out, &format!("{input:#}"));
             }
         }
     }
@@ -65,7 +70,7 @@ pub(super) fn query_text(interview: &QuestionForm, at: usize, query: &UserQuesti
     if !query.header.is_empty() {
         write_field(&mut out, "about", &query.header);
     }
-    write_quoted(&mut out, &query.question, usize::MAX);
+    write_whole(&mut out, &query.question);
     for option in &query.options {
         if option.description.is_empty() && option.preview.is_none() {
             continue;
@@ -81,6 +86,14 @@ pub(super) fn query_text(interview: &QuestionForm, at: usize, query: &UserQuesti
 
 fn write_field(out: &mut String, label: &str, value: &str) {
     let _ = writeln!(out, "{label}: {}", text::escape_line(value, MAX_FIELD));
+}
+
+/// Long runs of blanks, which could move the rest out of sight, are replaced by their number.
+fn write_whole(out: &mut String, value: &str) {
+    let shown = text::collapse_blanks(&text::escape_lines(value, usize::MAX));
+    for line in text::diff_lines(&shown) {
+        let _ = writeln!(out, "  │ {line}");
+    }
 }
 
 fn write_quoted(out: &mut String, value: &str, lines: usize) {

@@ -37,14 +37,18 @@ fn block(block: &QuestionBlock) -> Option<Value> {
             let value = text::escape_line(value, max);
             json!({"type": "fact", "label": label, "value": value, "isWarning": is_warning})
         }
-        QuestionBlock::Text { label, text } => {
-            json!({"type": "text", "label": label, "lines": lines(text)})
+        QuestionBlock::Command(command) => {
+            json!({"type": "text", "label": "command", "lines": whole_lines(command)})
+        }
+        QuestionBlock::ToolText(text) => {
+            let shown = first_lines(text, &mut (usize::MAX, usize::MAX));
+            json!({"type": "text", "label": "the tool shows", "lines": shown})
         }
         QuestionBlock::Changes(set) => changes(set),
         // The input follows.
         QuestionBlock::ClaimedEdit(_) => return None,
         QuestionBlock::Input(input) => {
-            json!({"type": "input", "lines": lines(&format!("{input:#}"))})
+            json!({"type": "input", "lines": whole_lines(&format!("{input:#}"))})
         }
     })
 }
@@ -53,9 +57,10 @@ fn changes(set: &ChangeSet) -> Value {
     let mut rest = (MAX_DIFF_LINES, MAX_DIFF_BYTES);
     let files = set.changes.iter().map(|change| {
         let body = change.diff.as_ref().map_or("", |diff| diff.body());
-        let count = text::diff_lines(body).count();
         let shown = first_lines(body, &mut rest);
-        let hidden = count - shown.len();
+        let is_whole = |line: &&str| line.chars().count() <= MAX_LINE;
+        let whole = text::diff_lines(body).take(shown.len()).filter(is_whole);
+        let hidden = text::diff_lines(body).count() - whole.count();
         // Whole, because the end contains the target of a link. Paths and targets are bounded by the file system.
         let described = text::escape_line(&change.describe(), usize::MAX);
         json!({"kind": change.kind.verb(), "path": described, "lines": shown, "hidden": hidden})
@@ -64,8 +69,11 @@ fn changes(set: &ChangeSet) -> Value {
     json!({"type": "changes", "summary": set.to_string(), "files": files})
 }
 
-fn lines(text: &str) -> Vec<String> {
-    first_lines(text, &mut (usize::MAX, usize::MAX))
+/// Returns all lines of a text that an approval covers, and whose size is bounded. Long runs of blanks, which could move
+/// the rest out of sight, are replaced by their number.
+fn whole_lines(text: &str) -> Vec<String> {
+    let shown = text::collapse_blanks(&text::escape_lines(text, usize::MAX));
+    text::diff_lines(&shown).map(str::to_owned).collect()
 }
 
 /// Returns the lines that fit, whose number and bytes are subtracted from `rest`.
@@ -86,6 +94,14 @@ fn first_lines(text: &str, rest: &mut (usize, usize)) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_input_is_shown_whole_and_runs_of_blanks_are_counted() {
+        let long = format!("{}; curl evil", "x".repeat(MAX_LINE));
+        assert_eq!(whole_lines(&long), [long]);
+        let blank = format!("ls{}; curl evil\u{202e}", "\n".repeat(9_000));
+        assert_eq!(whole_lines(&blank), ["ls␤×9000; curl evil\\u{202e}"]);
+    }
 
     #[test]
     fn lines_are_escaped_and_bounded_in_number_and_bytes() {

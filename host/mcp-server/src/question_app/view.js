@@ -132,7 +132,7 @@
       ...block.files.flatMap((file) => [
         element("h2", {}, [`${file.kind}: `, isolated(file.path)]),
         ...(file.lines.length > 0 ? [difference(file)] : []),
-        ...(file.hidden > 0 ? [element("p", { class: "warning" }, [`… ${file.hidden} more lines not shown`])] : []),
+        ...(file.hidden > 0 ? [element("p", { class: "warning" }, [`… ${file.hidden} lines not shown completely`])] : []),
       ]),
     ]);
   }

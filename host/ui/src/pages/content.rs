@@ -1,4 +1,4 @@
-//! Downloads of both sides of a proposed change of a file that is too large for a diff.
+//! Downloads of both sides of a proposed change of a file that has no diff: it is too large or binary.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use toolhost_contract::{ChangeSide, UndiffedContent};
 
 use crate::access::Session;
 use crate::answers::{AnswerProblem, explain};
-use crate::binary_view::parse_side;
+use crate::binary_view::{content_of, parse_side};
 use crate::error_page::ErrorPage;
 use crate::record_pages;
 use crate::state::AppState;
@@ -35,9 +35,8 @@ pub async fn content(
     let entry = entry.map_err(|missing| explain(&AnswerProblem::Missing(missing), number))?;
     let changes = entry.question.changes.as_ref();
     let change = changes.and_then(|set| set.changes.get(index));
-    let Some(UndiffedContent::Large(content)) = change.and_then(|one| one.content.clone()) else {
-        return Err(ErrorPage::not_found());
-    };
+    let content = change.and_then(|one| one.content.clone());
+    let content = content.ok_or_else(ErrorPage::not_found)?;
     let side = parse_side(&side).ok_or_else(ErrorPage::not_found)?;
     let slot = Arc::clone(&state.downloads).try_acquire_owned();
     let slot = slot.map_err(|_| {
@@ -47,20 +46,29 @@ pub async fn content(
         )
         .because("Load this page again when a download has ended.")
     })?;
-    let file = record_pages::blocking(move || open(content.open(side), number)).await?;
+    let (body, extension) = match content {
+        UndiffedContent::Large(content) => {
+            let file = record_pages::blocking(move || open(content.open(side), number)).await?;
+            (Body::from_stream(parts(file, slot)), "txt")
+        }
+        UndiffedContent::Binary(content) => {
+            let bytes = content_of(&content, side).ok_or_else(ErrorPage::not_found)?;
+            (Body::from(bytes.to_vec()), "bin")
+        }
+    };
     let name = match side {
-        ChangeSide::Before => "before.txt",
-        ChangeSide::After => "proposed.txt",
+        ChangeSide::Before => "before",
+        ChangeSide::After => "proposed",
     };
     // The name contains nothing of the tool. Browsers save an attachment and do not show it.
     let headers = [
         (CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
         (
             CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{name}\""),
+            format!("attachment; filename=\"{name}.{extension}\""),
         ),
     ];
-    Ok((headers, Body::from_stream(parts(file, slot))).into_response())
+    Ok((headers, body).into_response())
 }
 
 fn open(file: Option<File>, number: u64) -> Result<File, ErrorPage> {

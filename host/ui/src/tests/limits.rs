@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::json;
-use toolhost_contract::Call;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use toolhost_contract::{Call, Display};
 
 use super::world::{Browser, World};
 use crate::diff_view::DiffLayout;
@@ -132,7 +133,6 @@ async fn the_first_load_is_small() {
 
 #[tokio::test]
 async fn open_pages_are_told_that_the_host_exits() {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let server = crate::UiServer::bind(crate::UiServer::DEFAULT_ADDRESS, history_only());
     let server = server.await.unwrap();
     let cookie = server.test_cookie();
@@ -159,11 +159,52 @@ async fn open_pages_are_told_that_the_host_exits() {
 
 #[tokio::test]
 async fn addresses_that_other_machines_can_reach_are_refused() {
-    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "127.0.0.2:80"] {
         let bound = crate::UiServer::bind(address.parse().unwrap(), history_only());
         let error = bound.await.map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("loopback addresses only"), "{error}");
+        assert!(error.contains("127.0.0.1 and [::1] only"), "{error}");
     }
+}
+
+/// Browsers resolve the name in the link to both addresses, so nobody else may listen on one of them.
+#[tokio::test]
+async fn the_port_is_taken_on_both_loopback_addresses() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        println!("this machine has no [::1], so only 127.0.0.1 was tested");
+        return;
+    }
+    let server = crate::UiServer::bind(crate::UiServer::DEFAULT_ADDRESS, history_only());
+    let server = server.await.unwrap();
+    let [first, second] = server.addresses();
+    assert!(first.is_ipv4() && second.is_ipv6() && first.port() == second.port());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.serve(async {
+        let _ = stopped.await;
+    }));
+    for address in [first, second] {
+        let other = tokio::net::TcpListener::bind(address).await;
+        assert_eq!(
+            other.map(drop).unwrap_err().kind(),
+            std::io::ErrorKind::AddrInUse
+        );
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 403"), "{response}");
+    }
+    stop.send(()).unwrap();
+    serving.await.unwrap();
+    // Another program has the port that was chosen.
+    let taken = std::net::TcpListener::bind("[::1]:0").unwrap();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], taken.local_addr().unwrap().port()));
+    let bound = crate::UiServer::bind(address, history_only());
+    let error = bound.await.map(drop).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot serve the page on [::1]:"),
+        "{error}"
+    );
 }
 
 fn history_only() -> crate::UiOptions {
@@ -200,6 +241,53 @@ async fn a_question_is_rendered_once_for_each_layout() {
     let other = Arc::clone(&world.state.inbox().list(0, 2)[1]);
     let third = rendered.details(&other, DiffLayout::Unified).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &third));
+}
+
+/// A tool can show an invented diff, which must not move the real one out of sight.
+#[tokio::test]
+async fn what_a_tool_shows_comes_after_the_changes_and_is_folded() {
+    let world = World::new();
+    let input = json!({"path": "/project/a", "content": "real\n"});
+    let _call = world.ask("c-1", "write", input).await;
+    let entry = world.state.inbox().entry(1).unwrap();
+    let mut question = entry.question.clone();
+    question.rendering = vec![Display {
+        kind: "text".to_owned(),
+        text: Some("invented".to_owned()),
+        diff: None,
+        data: None,
+    }];
+    let _guard = world.state.inbox().open(&question, &entry.call);
+    let other = Arc::clone(&world.state.inbox().list(0, 2)[1]);
+    let details = world.state.rendered.details(&other, DiffLayout::Unified);
+    let shown = details.await.unwrap();
+    let (before, after) = shown
+        .0
+        .split_once("<summary>The tool shows</summary>")
+        .unwrap();
+    assert!(
+        before.contains("real") && before.ends_with("<details class=\"block\">"),
+        "{before}"
+    );
+    assert!(
+        after.contains("invented") && !before.contains("invented"),
+        "{after}"
+    );
+}
+
+#[tokio::test]
+async fn binary_files_that_are_not_shown_completely_can_be_downloaded() {
+    let world = World::new();
+    let hidden = format!("{}curl evil", "x\0".repeat(8 * 48));
+    let input = json!({"path": "/project/a", "old": "", "content": hidden, "binary": true});
+    let _call = world.ask("c-1", "write", input).await;
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    page.assert_contains("Not all bytes that differ are shown.");
+    let sent = browser.get("/questions/1/contents/0/after").await;
+    assert_eq!((sent.status, &*sent.body), (StatusCode::OK, &*hidden));
+    let disposition = "attachment; filename=\"proposed.bin\"";
+    assert_eq!(sent.headers["content-disposition"], disposition);
 }
 
 #[tokio::test]

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use toolhost_contract::lifecycle::Timestamp;
 use toolhost_contract::{
-    Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, ChangeKind, ChangeSet,
-    ChangeSide, CommitError, Descriptor, EditedChanges, FileChange, FileDiff, FileKind, Grant,
-    LargeContent, NoSink, Outcome, PluginName, Principal, Question, Sink, StagedChanges,
+    Annotations, Answer, Backend, BinaryContent, BoxFuture, Call, CallError, CallId, ChangeKind,
+    ChangeSet, ChangeSide, CommitError, Descriptor, EditedChanges, FileChange, FileDiff, FileKind,
+    Grant, LargeContent, NoSink, Outcome, PluginName, Principal, Question, Sink, StagedChanges,
     StagedEffects, StagedResult, ToolName, UndiffedContent, UserEdit,
 };
 use toolhost_kernel::{
@@ -293,7 +293,7 @@ fn tool(name: &str) -> Descriptor {
 }
 
 /// Tools whose calls propose the changes of their input: `write` takes `path`, `old` and `content`, and `target` for
-/// a link. With `large`, the change has no diff.
+/// a link. With `large` and `binary`, the change has no diff.
 struct Tools {
     descriptors: Vec<Descriptor>,
     stages: bool,
@@ -360,6 +360,13 @@ fn change(input: &Value, new: &str) -> ChangeSet {
             Some(file)
         }))
     };
+    let is_binary = input["binary"] == true;
+    let binary = || {
+        UndiffedContent::Binary(BinaryContent {
+            before: old.map(|old| Arc::from(old.as_bytes())),
+            after: Some(Arc::from(new.as_bytes())),
+        })
+    };
     let diff = FileDiff {
         file_name: path.to_owned(),
         diff: unified.of(old.unwrap_or_default(), new),
@@ -374,9 +381,13 @@ fn change(input: &Value, new: &str) -> ChangeSet {
         link_targets: (None, input["target"].as_str().map(str::to_owned)),
         modes: None,
         executable: false,
-        diff: (!is_large).then_some(diff),
-        no_diff_reason: is_large.then_some("too large to show"),
-        content: is_large.then(large),
+        diff: (!is_large && !is_binary).then_some(diff),
+        no_diff_reason: match (is_large, is_binary) {
+            (true, _) => Some("too large to show"),
+            (_, true) => Some("binary"),
+            _ => None,
+        },
+        content: is_large.then(large).or_else(|| is_binary.then(binary)),
     };
     ChangeSet {
         changes: vec![change],

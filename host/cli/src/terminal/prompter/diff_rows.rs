@@ -5,7 +5,7 @@ use std::ops::Range;
 use toolhost_contract::text;
 use toolhost_highlight::{Kind, Token, segments};
 
-use super::untrusted_text::{MIN_WIDTH, TerminalLayout, collapse_blanks, wrap};
+use super::untrusted_text::{MIN_WIDTH, TerminalLayout, wrap};
 use crate::terminal::style::Paint;
 
 /// Unchanged lines around a change.
@@ -85,7 +85,7 @@ fn parse(diff: &str, numbers: LineNumbers) -> Vec<DiffLine> {
         lines.push(DiffLine {
             sign,
             number: number.filter(|_| numbers == LineNumbers::Shown),
-            text: collapse_blanks(&text::escape_lines(shown, usize::MAX)),
+            text: text::collapse_blanks(&text::escape_lines(shown, usize::MAX)),
             tokens: Vec::new(),
             changed: Vec::new(),
         });

@@ -179,13 +179,10 @@ fn sections(
                     untrusted_text::fact(label, value, look)
                 }
             }
-            QuestionBlock::Text { label, text } => {
-                // The title says that it is a command.
-                let label = match *label {
-                    "command" => String::new(),
-                    label => format!("    {label}\n"),
-                };
-                label + &untrusted_text::marked(text, look)
+            // The title says that it is a command.
+            QuestionBlock::Command(command) => untrusted_text::marked(command, look),
+            QuestionBlock::ToolText(text) => {
+                format!("    the tool shows\n{}", untrusted_text::marked(text, look))
             }
             // The user may have edited them.
             QuestionBlock::Changes(_) => {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use toolhost_contract::text;
+use toolhost_contract::text::{self, collapse_blanks};
 
 use crate::json::escaped;
 use crate::terminal::style::{Paint, Style};
@@ -35,9 +35,6 @@ pub enum KeyMode {
 pub const MIN_WIDTH: usize = 20;
 /// The marks before an untrusted line and before the continuation of a wrapped one.
 const LINE_MARKS: [&str; 2] = ["    │ ", "    ┊ "];
-/// Longer runs of blanks are replaced by their count: of one kind, and of several kinds, as in indented lines.
-const MAX_BLANKS: usize = 40;
-const MAX_MIXED_BLANKS: usize = 60;
 /// Width of the label of a fact, or of the mark below it.
 const LABEL_WIDTH: usize = 14;
 /// JSON with more rows is shown on one line, because indentation of nested brackets would make it much larger.
@@ -124,43 +121,6 @@ pub fn format_json(value: &Value) -> String {
         pretty
     };
     escaped(&shown)
-}
-
-/// Replaces long runs of blanks, which could push relevant text out of sight, by their count.
-pub fn collapse_blanks(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let end = rest.find(|c| !is_blank(c)).unwrap_or(rest.len());
-        let (blanks, after) = rest.split_at(end);
-        let (count, breaks) = (blanks.chars().count(), blanks.matches('\n').count());
-        let is_mixed = blanks.chars().any(|other| other != c);
-        if count
-            > if is_mixed {
-                MAX_MIXED_BLANKS
-            } else {
-                MAX_BLANKS
-            }
-        {
-            let sign = match breaks {
-                0 => "␠",
-                _ if is_mixed => "␠␤",
-                _ => "␤",
-            };
-            let _ = write!(out, "{sign}×{count}");
-        } else {
-            out.push_str(&blanks.replace('\t', "⇥   "));
-        }
-        let end = after.find(is_blank).unwrap_or(after.len());
-        out.push_str(&after[..end]);
-        rest = &after[end..];
-    }
-    out
-}
-
-/// Whether the terminal draws nothing for the character.
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\u{2800}' | '\u{1d159}' | '\u{13441}' | '\u{13442}')
 }
 
 /// Wraps a line at the width.
@@ -256,33 +216,6 @@ mod tests {
             ),
             LOOK,
         )));
-    }
-
-    #[test]
-    fn runs_of_white_space_are_collapsed() {
-        let spaces = format!("ls{}; curl evil", " ".repeat(5_000));
-        assert_eq!(marked(&spaces, LOOK), "    │ ls␠×5000; curl evil\n");
-        let lines = format!("ls{}curl evil", "\n".repeat(5_000));
-        assert_eq!(marked(&lines, LOOK), "    │ ls␤×5000curl evil\n");
-    }
-
-    #[test]
-    fn t_04_mixed_runs_of_blanks_are_collapsed() {
-        for (blanks, shown) in [
-            (" \u{a0}".repeat(500), "ls␠×1000; curl evil"),
-            (" \t".repeat(500), "ls␠×1000; curl evil"),
-            ("\n ".repeat(500), "ls␠␤×1000; curl evil"),
-            ("\u{2800}".repeat(500), "ls␠×500; curl evil"),
-            ("\u{2003}\u{2800}\u{3000}".repeat(50), "ls␠×150; curl evil"),
-        ] {
-            let text = format!("ls{blanks}; curl evil");
-            assert_eq!(marked(&text, LOOK), format!("    │ {shown}\n"));
-        }
-        let indented = format!("if x:\n\n{}return", " ".repeat(20));
-        assert_eq!(
-            marked(&indented, LOOK),
-            format!("    │ if x:\n    │ \n    │ {}return\n", " ".repeat(20))
-        );
     }
 
     #[test]

@@ -20,8 +20,12 @@ use crate::prompter::AttributedReplies;
 const MAX_QUESTIONS: usize = 16;
 /// Maximum number of entries per list of a permission request.
 const MAX_ENTRIES: usize = 16;
+/// Maximum length of the reason for another mode, in characters.
+const MAX_REASON: usize = 2_000;
 /// Maximum size of one entry, in bytes. The user is shown all of it.
 const MAX_ENTRY_BYTES: usize = 500;
+/// Maximum size of all entries of a request, in bytes.
+const MAX_REQUEST_BYTES: usize = 4096;
 
 /// What a call asks the user about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +201,10 @@ impl CallServices {
         }
         options.push(stay);
         let query = UserQuestion {
-            question: format!("{reason}\n\nLeave {now} mode?"),
+            question: format!(
+                "{}\n\nLeave {now} mode?",
+                text::escape_line(&reason, MAX_REASON)
+            ),
             header: "mode".to_owned(),
             kind: UserQuestionKind::Choice,
             options,
@@ -248,13 +255,28 @@ impl CallServices {
         for name in read.iter().chain(&write).chain(&hosts) {
             // The user must be able to read exactly what is granted.
             let steps_back = name.split('/').any(|step| step == "..");
-            if name.trim().is_empty() || name.len() > MAX_ENTRY_BYTES || steps_back {
+            let is_visible = text::escape_line(name, usize::MAX) == *name;
+            if name.trim().is_empty() || name.len() > MAX_ENTRY_BYTES || steps_back || !is_visible {
                 let shown = text::escape_line(name, 80);
                 let message = format!(
-                    "`{shown}` cannot be requested: it must have 1 to {MAX_ENTRY_BYTES} bytes and no `..`"
+                    "`{shown}` cannot be requested: it must have 1 to {MAX_ENTRY_BYTES} bytes, no `..` and no invisible \
+                     characters"
                 );
                 return Err(Failure::new("invalid_permission_request", message));
             }
+        }
+        let size: usize = [&read, &write, &hosts]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum();
+        if size > MAX_REQUEST_BYTES {
+            return Err(Failure::new(
+                "invalid_permission_request",
+                format!(
+                    "the requested names have {size} bytes; the limit is {MAX_REQUEST_BYTES}, which a user can review"
+                ),
+            ));
         }
         let kernel = self.kernel()?;
         if kernel.policy().approves_only_once() {
@@ -263,23 +285,19 @@ impl CallServices {
                 "this host approves each call separately (`disable_always_allow`)",
             ));
         }
-        let line = |label: &str, names: &[String]| {
-            let shown = |name: &String| text::escape_line(name, MAX_ENTRY_BYTES);
-            let names: Vec<String> = names.iter().map(shown).collect();
-            if names.is_empty() {
-                String::new()
-            } else {
-                format!("\n  {label}: {}", names.join(", "))
-            }
+        // Each on its own line: a separator could be part of a name.
+        let lines = |label: &str, names: &[String]| -> String {
+            let line = |name| format!("\n  {label}: {name}");
+            names.iter().map(line).collect()
         };
         // The reason of the tool is short and comes first, so that the text of the host is next to the answer.
         let reason =
             text::escape_line(request["reason"].as_str().unwrap_or("no reason given"), 500);
         let question = format!(
             "reason given by the tool: {reason}\n\nAllow until this session ends?{}{}{}",
-            line("read", &read),
-            line("change", &write),
-            line("reach", &hosts)
+            lines("read", &read),
+            lines("change", &write),
+            lines("reach", &hosts)
         );
         let query = UserQuestion {
             question,

@@ -107,6 +107,10 @@ async fn a_denial_grants_nothing() {
     }
     let house = house(approval());
     let long = format!(r#"request {{"write": ["/workspace/{}"]}}"#, "x".repeat(500));
+    let many: Vec<String> = (0..10)
+        .map(|n| format!("{n}{}", "./".repeat(240)))
+        .collect();
+    let many = format!("request {}", json!({"read": many}));
     for request in [
         r#"request {"reason": "x", "everything": ["*"]}"#,
         r#"request ["*"]"#,
@@ -114,7 +118,10 @@ async fn a_denial_grants_nothing() {
         r#"request {"hosts": [" "]}"#,
         // The user would read one folder and grant another.
         r#"request {"write": ["/workspace/docs/../.."]}"#,
+        // Escaped, it would be longer than the user's form shows.
+        r#"request {"write": ["/workspace/\u200b\u200b"]}"#,
         &long,
+        &many,
     ] {
         house
             .check(&[("look", request, "! invalid_permission_request")])
