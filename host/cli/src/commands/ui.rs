@@ -27,7 +27,7 @@ pub struct UiArgs {
     #[arg(long)]
     pub pid: Option<u32>,
 
-    /// Loopback address to serve, if the page is not served yet [default: 127.0.0.1 with a free port]
+    /// Address to serve, if the page is not served yet: 127.0.0.1:PORT or [::1]:PORT [default: a free port]
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pub address: Option<SocketAddr>,
 
