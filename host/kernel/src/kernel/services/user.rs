@@ -20,8 +20,6 @@ use crate::prompter::AttributedReplies;
 const MAX_QUESTIONS: usize = 16;
 /// Maximum number of entries per list of a permission request.
 const MAX_ENTRIES: usize = 16;
-/// Maximum length of the reason for another mode, in characters.
-const MAX_REASON: usize = 2_000;
 /// Maximum size of one entry, in bytes. The user is shown all of it.
 const MAX_ENTRY_BYTES: usize = 500;
 /// Maximum size of all entries of a request, in bytes.
@@ -201,10 +199,7 @@ impl CallServices {
         }
         options.push(stay);
         let query = UserQuestion {
-            question: format!(
-                "{}\n\nLeave {now} mode?",
-                text::escape_line(&reason, MAX_REASON)
-            ),
+            question: format!("{reason}\n\nLeave {now} mode?"),
             header: "mode".to_owned(),
             kind: UserQuestionKind::Choice,
             options,
