@@ -19,7 +19,7 @@ use toolhost_kernel::{
 use toolhost_packages::{InstalledPackages, PackageStore, TrustPolicy};
 use toolhost_process::Launcher;
 use toolhost_runtime::{
-    CodeState, Compiler, Loaded, Plugin, Runtime, RuntimeSettings, Staging, read_manifest,
+    CodeState, Compiler, Loaded, Runtime, RuntimeSettings, Staging, read_manifest,
 };
 use toolhost_store::Store;
 
@@ -349,11 +349,16 @@ impl PreparedHost {
         // Before the first tool is registered, because plugins can be hooks and no call may run without hooks.
         let (hooks, mut missing) = loader.create_hooks(&self.settings, granted.iter());
         self.kernel.set_hooks(hooks);
-        for one in granted {
-            let path = one.served.path.clone();
-            match register(&self.kernel, one) {
-                Ok(registered) => loader.plugins.push(registered),
-                Err(reason) => broken.push(BrokenPlugin::new(path, &reason)),
+        // In one change of the registry, because each change resolves the names of all tools.
+        let registrations = granted.iter().map(PluginWithGrants::registration);
+        let registered = self.kernel.register_many(registrations.collect());
+        for (mut one, tools) in granted.into_iter().zip(registered) {
+            match tools {
+                Ok(tools) => {
+                    one.served.tools = tools;
+                    loader.plugins.push(one);
+                }
+                Err(error) => broken.push(BrokenPlugin::new(one.served.path, &error.to_string())),
             }
         }
         for (info, backend) in self.backends {
@@ -468,9 +473,9 @@ async fn load_all(
 }
 
 fn register(kernel: &Kernel, mut granted: PluginWithGrants) -> Result<PluginWithGrants, String> {
-    let plugin = Arc::<Plugin>::clone(&granted.plugin);
+    let (info, backend) = granted.registration();
     granted.served.tools = kernel
-        .register(granted.info.clone(), plugin)
+        .register(info, backend)
         .map_err(|error| error.to_string())?;
     Ok(granted)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Digest, Limits, Manifest, ToolName};
+use toolhost_contract::{Backend, Digest, Limits, Manifest, ToolName};
 use toolhost_hostfiles::create_private_dir_all;
 use toolhost_kernel::PluginInfo;
 use toolhost_runtime::{CodeState, Loaded, Plugin, PluginGrants, Staging, is_own_folder};
@@ -54,6 +54,13 @@ pub(super) struct PluginWithGrants {
     pub served: ServedPlugin,
     pub info: PluginInfo,
     pub plugin: Arc<Plugin>,
+}
+
+impl PluginWithGrants {
+    pub fn registration(&self) -> (PluginInfo, Arc<dyn Backend>) {
+        let backend = Arc::<Plugin>::clone(&self.plugin);
+        (self.info.clone(), backend)
+    }
 }
 
 /// Opens what the settings grant to a loaded plugin.
