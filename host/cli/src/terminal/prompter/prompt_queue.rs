@@ -223,7 +223,7 @@ fn is_similar(a: &PendingPrompt, b: &PendingPrompt) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{QuestionSpec, command, delete, question, write};
+    use super::super::testing::{QuestionSpec, command, delete, question, staged_write, write};
     use super::*;
 
     fn alike(specs: &[QuestionSpec]) -> usize {
@@ -242,27 +242,33 @@ mod tests {
     fn only_similar_low_risk_calls_are_grouped() {
         let risk = |risk: &str| QuestionSpec {
             meta: Some(json!({ "risk": risk })),
-            ..write("a", "x")
+            ..staged_write("a", "x")
         };
         for (specs, expected) in [
-            (vec![write("a", "x")], 1),
-            (vec![write("a", "x"), write("b", "y")], 2),
-            (vec![write("a", "x"), delete("b"), command("ls")], 1),
+            (vec![staged_write("a", "x")], 1),
+            (vec![staged_write("a", "x"), staged_write("b", "y")], 2),
+            (vec![staged_write("a", "x"), delete("b"), command("ls")], 1),
             (vec![delete("a"), delete("b")], 1),
+            // Without changes, the list would not show what these calls do.
+            (vec![write("a", "x"), write("b", "y")], 1),
             (vec![command("make a"), command("make b")], 1),
             (vec![risk("high"), risk("high")], 1),
             (vec![risk("unknown"), risk("unknown")], 1),
             (vec![risk("low"), risk("low")], 2),
-            (vec![risk("low"), write("a", "x")], 1),
+            (vec![risk("medium"), risk("medium")], 1),
+            (vec![risk("low"), staged_write("a", "x")], 1),
             // A protected file has a different reason.
-            (vec![write("a", "x"), write(".git/hooks/x", "x")], 1),
-            (vec![write("a", "x"); 50], MAX_GROUP),
+            (
+                vec![staged_write("a", "x"), staged_write(".git/hooks/x", "x")],
+                1,
+            ),
+            (vec![staged_write("a", "x"); 50], MAX_GROUP),
         ] {
             assert_eq!(alike(&specs), expected, "{specs:?}");
         }
-        let mut agent = write("a", "x");
+        let mut agent = staged_write("a", "x");
         agent.agent = Some("explore");
-        assert_eq!(alike(&[write("a", "x"), agent]), 1);
+        assert_eq!(alike(&[staged_write("a", "x"), agent]), 1);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct QuestionSpec {
     pub input: Value,
     pub meta: Option<Value>,
     pub agent: Option<&'static str>,
+    /// The call has run, and its changes are not applied yet.
+    pub is_staged: bool,
 }
 
 pub fn tool(plugin: &'static str, tool: &'static str, input: Value) -> QuestionSpec {
@@ -35,6 +37,14 @@ pub fn tool(plugin: &'static str, tool: &'static str, input: Value) -> QuestionS
         input,
         meta: None,
         agent: None,
+        is_staged: false,
+    }
+}
+
+pub fn staged_write(path: &str, content: &str) -> QuestionSpec {
+    QuestionSpec {
+        is_staged: true,
+        ..write(path, content)
     }
 }
 
@@ -128,12 +138,23 @@ pub fn question(spec: &QuestionSpec) -> (Question, Call) {
         caller,
         ..Call::new(id, name, spec.input.clone())
     };
-    (*question, call)
+    let mut question = *question;
+    if spec.is_staged {
+        let member = |name| spec.input[name].as_str().unwrap();
+        question.changes = Some(change_set(&[(member("path"), None, member("content"))]));
+    }
+    (question, call)
 }
 
 /// A question about staged changes: path, original text, proposed text.
 pub fn staged_question(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
     let (mut question, call) = question(&write("/w/a.rs", "x"));
+    question.kind = PromptKind::Edit;
+    question.changes = Some(change_set(files));
+    (question, call)
+}
+
+fn change_set(files: &[(&str, Option<&str>, &str)]) -> Arc<ChangeSet> {
     let change = |(path, before, after): &(&str, Option<&str>, &str)| FileChange {
         path: (*path).to_owned(),
         kind: match before {
@@ -152,11 +173,9 @@ pub fn staged_question(files: &[(&str, Option<&str>, &str)]) -> (Question, Call)
         no_diff_reason: None,
         content: None,
     };
-    question.kind = PromptKind::Edit;
-    question.changes = Some(Arc::new(ChangeSet {
+    Arc::new(ChangeSet {
         changes: files.iter().map(change).collect(),
-    }));
-    (question, call)
+    })
 }
 
 /// Each change with its size and added lines.

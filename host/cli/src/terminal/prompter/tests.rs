@@ -18,8 +18,8 @@ use super::key::Key;
 use super::prompt_queue::{PromptQueue, PromptState};
 use super::terminal_io::{KeyEvent, LineEvent, TerminalIo, TerminalWriter};
 use super::testing::{
-    QuestionSpec, command, layout as terminal_layout, question, staged_question, tool, with_header,
-    write,
+    QuestionSpec, command, layout as terminal_layout, question, staged_question, staged_write,
+    tool, with_header, write,
 };
 use super::untrusted_text::TerminalLayout;
 
@@ -71,7 +71,7 @@ impl TerminalIo for FakeTerminal {
                 return None;
             }
             "!arrives" => {
-                let (question, call) = question(&write("late", "x"));
+                let (question, call) = question(&staged_write("late", "x"));
                 // Never leaves the queue.
                 std::mem::forget(self.queue.push(question, call));
                 self.lines.pop_front().map(ToOwned::to_owned)
@@ -450,10 +450,10 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
 #[test]
 fn allowing_a_group_covers_only_listed_calls() {
     let specs = [
-        write("a", "1\n"),
+        staged_write("a", "1\n"),
         command("ls"),
-        write("b b", "1\n2\n"),
-        write("c\u{202e}", ""),
+        staged_write("b b", "1\n2\n"),
+        staged_write("c\u{202e}", ""),
     ];
     let result = run_dialog(&specs, &["g", "y", "n"]);
     let once = Answer::once;
@@ -466,9 +466,9 @@ fn allowing_a_group_covers_only_listed_calls() {
     expect![[r#"
         screen:
 
-            1.       a  (+1 −0 lines)
-            2.       b b  (+2 −0 lines)
-            3.       c\u{202e}
+            1.       a  (1 change: +1 −0)
+            2.       b b  (1 change: +2 −0)
+            3.       c\u{202e}  (1 change: +0 −0)
           Allow these 3 calls once each? y yes, anything else returns to the question › "#]]
     .assert_eq(&with_header(list));
     // The allowed questions have left the queue or are about to.
@@ -486,9 +486,9 @@ fn allowing_a_group_excludes_later_calls() {
         ..FakeTerminal::default()
     };
     let queue = Arc::clone(&fake.queue);
-    let result = run_dialogs(&[write("a", "x"), write("b", "x")], fake);
+    let result = run_dialogs(&[staged_write("a", "x"), staged_write("b", "x")], fake);
     assert_eq!(result.answers, [Answer::once(), Answer::once()]);
-    let (question, call) = question(&write("c", "x"));
+    let (question, call) = question(&staged_write("c", "x"));
     let queued = queue.push(question, call);
     let waiting: Vec<String> = queue
         .similar(&queued.ask)
