@@ -67,10 +67,26 @@ enum NextInstance<I> {
 
 /// An instance that one call has used and may use again.
 struct Kept<B: Bindings> {
-    store: Store<State>,
-    instance: B::Instance,
+    /// `None` if it was taken.
+    used: Option<UsedInstance<B::Instance>>,
     export: Arc<Shared<B>>,
+}
+
+/// The fields are dropped in this order.
+struct UsedInstance<I> {
+    store: Store<State>,
+    instance: I,
     _permit: OwnedSemaphorePermit,
+}
+
+impl<B: Bindings> Drop for Kept<B> {
+    /// Clears the memory in another task, because the call goes on or its caller waits for the result.
+    fn drop(&mut self) {
+        let used = self.used.take();
+        if let (Some(used), Ok(tokio)) = (used, tokio::runtime::Handle::try_current()) {
+            tokio.spawn(async move { drop(used) });
+        }
+    }
 }
 
 /// An instance that no call has used. It has called no function of the host, so it depends on the component only.
@@ -145,7 +161,8 @@ impl<B: Bindings> Export<B> {
         let limits = environment.limits;
         let kept = call.take::<Kept<B>>();
         let kept = kept.filter(|kept| Arc::ptr_eq(&kept.export, shared));
-        let kept = kept.map(|kept| (kept.store, kept.instance));
+        let kept = kept.and_then(|mut kept| kept.used.take());
+        let kept = kept.map(|used| (used.store, used.instance));
         let unused = || {
             let ready = shared.take().filter(|ready| ready.limits == *limits)?;
             Some((ready.store, ready.instance))
@@ -168,10 +185,12 @@ impl<B: Bindings> Export<B> {
             let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
             if let Some(permit) = permit.ok().filter(|_| is_usable) {
                 call.keep(Kept {
-                    store,
-                    instance,
+                    used: Some(UsedInstance {
+                        store,
+                        instance,
+                        _permit: permit,
+                    }),
                     export: Arc::clone(shared),
-                    _permit: permit,
                 });
             }
             shared.create_next(limits);
