@@ -67,26 +67,10 @@ enum NextInstance<I> {
 
 /// An instance that one call has used and may use again.
 struct Kept<B: Bindings> {
-    /// `None` if it was taken.
-    used: Option<UsedInstance<B::Instance>>,
-    export: Arc<Shared<B>>,
-}
-
-/// The fields are dropped in this order.
-struct UsedInstance<I> {
     store: Store<State>,
-    instance: I,
+    instance: B::Instance,
+    export: Arc<Shared<B>>,
     _permit: OwnedSemaphorePermit,
-}
-
-impl<B: Bindings> Drop for Kept<B> {
-    /// Clears the memory in another task, because the call goes on or its caller waits for the result.
-    fn drop(&mut self) {
-        let used = self.used.take();
-        if let (Some(used), Ok(tokio)) = (used, tokio::runtime::Handle::try_current()) {
-            tokio.spawn(async move { drop(used) });
-        }
-    }
 }
 
 /// An instance that no call has used. It has called no function of the host, so it depends on the component only.
@@ -161,8 +145,7 @@ impl<B: Bindings> Export<B> {
         let limits = environment.limits;
         let kept = call.take::<Kept<B>>();
         let kept = kept.filter(|kept| Arc::ptr_eq(&kept.export, shared));
-        let kept = kept.and_then(|mut kept| kept.used.take());
-        let kept = kept.map(|used| (used.store, used.instance));
+        let kept = kept.map(|kept| (kept.store, kept.instance));
         let unused = || {
             let ready = shared.take().filter(|ready| ready.limits == *limits)?;
             Some((ready.store, ready.instance))
@@ -185,12 +168,10 @@ impl<B: Bindings> Export<B> {
             let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
             if let Some(permit) = permit.ok().filter(|_| is_usable) {
                 call.keep(Kept {
-                    used: Some(UsedInstance {
-                        store,
-                        instance,
-                        _permit: permit,
-                    }),
+                    store,
+                    instance,
                     export: Arc::clone(shared),
+                    _permit: permit,
                 });
             }
             shared.create_next(limits);
