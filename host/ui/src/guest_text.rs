@@ -33,7 +33,7 @@ pub fn block(guest: &str, max: usize) -> Markup {
     html! { pre tabindex="0" { bdi dir="ltr" { (text::escape_lines(guest, max)) } } }
 }
 
-/// Like [`block`], for text that a user decides about: long runs of blanks, which could move the rest out of sight, are
+/// Like [`block`], for text that a user decides about: long runs of blanks, which could hide the text after them, are
 /// replaced by their number.
 pub fn decision_block(guest: &str, max: usize) -> Markup {
     let shown = text::collapse_blanks(&text::escape_lines(guest, max));

@@ -97,7 +97,7 @@ impl QuestionDetails<'_> {
                             (self.text(&shown))
                         }
                     },
-                    // Folded, so that it does not move what the host knows out of sight.
+                    // Folded, because a long text would separate the changes from the input.
                     QuestionBlock::ToolText(text) => details class="block" {
                         summary { "The tool shows" }
                         (self.text(text))

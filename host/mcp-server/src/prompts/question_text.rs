@@ -88,12 +88,17 @@ fn write_field(out: &mut String, label: &str, value: &str) {
     let _ = writeln!(out, "{label}: {}", text::escape_line(value, MAX_FIELD));
 }
 
-/// Long runs of blanks, which could move the rest out of sight, are replaced by their number.
 fn write_whole(out: &mut String, value: &str) {
-    let shown = text::collapse_blanks(&text::escape_lines(value, usize::MAX));
-    for line in text::diff_lines(&shown) {
+    for line in whole_lines(value) {
         let _ = writeln!(out, "  │ {line}");
     }
+}
+
+/// Returns all lines of a text that an approval covers and whose size is bounded. Long runs of blanks, which could hide the
+/// text after them, are replaced by their number.
+pub(super) fn whole_lines(value: &str) -> Vec<String> {
+    let shown = text::collapse_blanks(&text::escape_lines(value, usize::MAX));
+    text::diff_lines(&shown).map(str::to_owned).collect()
 }
 
 fn write_quoted(out: &mut String, value: &str, lines: usize) {

@@ -5,7 +5,7 @@ use toolhost_contract::policy::QuestionBlock;
 use toolhost_contract::{Call, ChangeSet, Question, text};
 
 use super::approval_form::choices;
-use super::question_text::{MAX_FIELD, MAX_LINE};
+use super::question_text::{MAX_FIELD, MAX_LINE, whole_lines};
 
 /// Maximum number of diff lines over all changes of a call, and of their bytes.
 const MAX_DIFF_LINES: usize = 2_000;
@@ -67,13 +67,6 @@ fn changes(set: &ChangeSet) -> Value {
     });
     let files: Vec<Value> = files.collect();
     json!({"type": "changes", "summary": set.to_string(), "files": files})
-}
-
-/// Returns all lines of a text that an approval covers, and whose size is bounded. Long runs of blanks, which could move
-/// the rest out of sight, are replaced by their number.
-fn whole_lines(text: &str) -> Vec<String> {
-    let shown = text::collapse_blanks(&text::escape_lines(text, usize::MAX));
-    text::diff_lines(&shown).map(str::to_owned).collect()
 }
 
 /// Returns the lines that fit, whose number and bytes are subtracted from `rest`.

@@ -21,9 +21,8 @@ pub fn describe(mode: Mode, profile: Profile) -> Vec<(String, String)> {
 
 /// Environments in which a description of tools must be the same to be stored in the plugin file.
 pub fn samples() -> Vec<Vec<(String, String)>> {
-    let sample = |mode: Mode, profile| describe(mode, profile);
-    let modes = Mode::ALL.map(|mode| sample(mode, Profile::default()));
-    let profiles = Profile::ALL.map(|profile| sample(Mode::default(), profile));
+    let modes = Mode::ALL.map(|mode| describe(mode, Profile::default()));
+    let profiles = Profile::ALL.map(|profile| describe(Mode::default(), profile));
     let mut samples: Vec<_> = modes.into_iter().chain(profiles).collect();
     for (name, value) in [
         ("architecture", "x86_64"),
@@ -32,7 +31,7 @@ pub fn samples() -> Vec<Vec<(String, String)>> {
         ("platform", "other"),
         ("workspace", "/other"),
     ] {
-        let mut environment = sample(Mode::default(), Profile::default());
+        let mut environment = describe(Mode::default(), Profile::default());
         for fact in environment.iter_mut().filter(|(fact, _)| fact == name) {
             value.clone_into(&mut fact.1);
         }

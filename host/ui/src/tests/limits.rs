@@ -166,7 +166,7 @@ async fn addresses_that_other_machines_can_reach_are_refused() {
     }
 }
 
-/// Browsers resolve the name in the link to both addresses, so nobody else may listen on one of them.
+/// A browser can connect to either address of the name in the link, so the server binds both.
 #[tokio::test]
 async fn the_port_is_taken_on_both_loopback_addresses() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
@@ -243,7 +243,7 @@ async fn a_question_is_rendered_once_for_each_layout() {
     assert!(!Arc::ptr_eq(&first, &third));
 }
 
-/// A tool can show an invented diff, which must not move the real one out of sight.
+/// A tool can show an invented diff, which must not precede the real one.
 #[tokio::test]
 async fn what_a_tool_shows_comes_after_the_changes_and_is_folded() {
     let world = World::new();
