@@ -247,7 +247,6 @@ fn every_event_is_in_the_file_before_the_program_ends() {
         types,
         [
             "registry.changed ",
-            "registry.changed ",
             "call.created ",
             "call.state validating",
             "call.state validating",
