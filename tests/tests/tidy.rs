@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-vfs", &[]),
     ("toolhost-process", &[]),
     ("toolhost-net", &[]),
+    ("toolhost-connections", &[]),
     ("toolhost-highlight", &[]),
     ("toolhost-hostfiles", &[]),
     (
@@ -45,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "toolhost-mcp-server",
         &[
+            "toolhost-connections",
             "toolhost-contract",
             "toolhost-formats",
             "toolhost-hostfiles",
@@ -67,6 +69,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "toolhost-ui",
         &[
+            "toolhost-connections",
             "toolhost-contract",
             "toolhost-highlight",
             "toolhost-kernel",

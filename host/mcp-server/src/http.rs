@@ -1,8 +1,8 @@
 //! MCP server over streamable HTTP, with separate quotas for each user.
 //!
 //! Start with `endpoint.rs` (request handling), then `origin_policy.rs` and `token.rs` (access), `token_quota.rs` and
-//! `limits.rs` (quotas), `sessions.rs` (sessions of older protocols), `connection.rs` and
-//! `unauthenticated_connections.rs` (TCP connections).
+//! `limits.rs` (quotas), `sessions.rs` (sessions of older protocols) and `connection.rs` (TCP
+//! connections).
 
 mod body;
 mod connection;
@@ -15,7 +15,6 @@ mod origin_policy;
 mod sessions;
 mod token;
 mod token_quota;
-mod unauthenticated_connections;
 mod worker_quota;
 
 use std::io;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,13 +13,16 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use toolhost_connections::{UnauthenticatedConnection, UnauthenticatedConnections};
 use toolhost_store::StoreError;
 
 use crate::access::{Access, AccessError};
@@ -30,10 +33,11 @@ use crate::{answers, assets, events, pages};
 
 /// Maximum number of ports that are tried if the operator chose none.
 const MAX_PORTS: usize = 16;
-/// Maximum number of connections, and of those that are event streams.
+/// Maximum number of connections with a session, and of those that are event streams. Others can be a quarter as many.
 const MAX_CONNECTIONS: usize = 256;
 const MAX_STREAMS: usize = 32;
-/// Time for the head of a request, also between two requests.
+/// Time for the head of a request, also between two requests. The first has less,
+/// [`UnauthenticatedConnection::wait_closed`].
 const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_HEAD: usize = 32 << 10;
 const MAX_BODY: usize = 64 << 10;
@@ -144,24 +148,22 @@ impl UiServer {
 
     /// Serves until `stop` resolves.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connections = TaskTracker::new();
+        let newcomers = UnauthenticatedConnections::new(MAX_CONNECTIONS);
+        let authenticated = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let router = router(Arc::clone(&self.state));
         let mut stop = pin!(stop);
         loop {
-            let accepted = async {
-                // Cannot fail, because the semaphore is never closed.
-                let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
-                Some((slot, accept(&self.listeners).await))
-            };
             tokio::select! {
                 () = &mut stop => break,
-                Some((slot, accepted)) = accepted => match accepted {
+                accepted = accept(&self.listeners) => match accepted {
                     Ok(stream) => {
-                        let one = serve_connection(stream, router.clone(), self.state.stop.clone());
-                        tokio::spawn(async move {
-                            let _slot = slot;
-                            one.await;
-                        });
+                        let connection = Connection {
+                            newcomer: newcomers.add(),
+                            authenticated: Arc::clone(&authenticated),
+                            state: Arc::clone(&self.state),
+                        };
+                        connections.spawn(connection.serve(stream, router.clone()));
                     }
                     // For example, too many open files.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -169,9 +171,9 @@ impl UiServer {
             }
         }
         self.state.stop.cancel();
-        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
+        connections.close();
         // Connections that remain open end with the process.
-        let _ = timeout(GRACE, slots.acquire_many(all)).await;
+        let _ = timeout(GRACE, connections.wait()).await;
     }
 }
 
@@ -233,21 +235,47 @@ async fn accept(listeners: &[TcpListener]) -> io::Result<TcpStream> {
     .await
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, stop: CancellationToken) {
-    // Responses are several small writes.
-    let _ = stream.set_nodelay(true);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = pin!(connection);
-    // A browser that went away is no error.
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+/// A connection. It can be closed for a newer one until it has a session.
+struct Connection {
+    newcomer: UnauthenticatedConnection,
+    /// Bounds the connections with a session.
+    authenticated: Arc<Semaphore>,
+    state: Arc<AppState>,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, router: Router) {
+        // Responses are several small writes.
+        let _ = stream.set_nodelay(true);
+        let router = TowerToHyperService::new(router);
+        let permit = OnceLock::new();
+        let service = service_fn(|request: http::Request<Incoming>| {
+            self.newcomer.mark_head_received();
+            if permit.get().is_none()
+                && self.state.access.session(request.headers()).is_some()
+                && let Ok(free) = Arc::clone(&self.authenticated).try_acquire_owned()
+            {
+                self.newcomer.mark_authenticated();
+                let _ = permit.set(free);
+            }
+            router.call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        // A browser that went away is no error.
+        tokio::select! {
+            // A request that has arrived takes precedence.
+            biased;
+            _ = connection.as_mut() => {}
+            () = self.newcomer.wait_closed() => {}
+            () = self.state.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
         }
     }
 }

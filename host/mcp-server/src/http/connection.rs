@@ -15,14 +15,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use toolhost_connections::{UnauthenticatedConnection, UnauthenticatedConnections};
 
 use super::endpoint::Endpoint;
 use super::sessions::HttpSessions;
-use super::unauthenticated_connections::{UnauthenticatedConnection, UnauthenticatedConnections};
 use crate::running_count::{RunningCount, RunningGuard};
 
 /// Timeout for a request head, and between requests. The first head has a shorter one, see
-/// `unauthenticated_connections.rs`.
+/// [`UnauthenticatedConnection::wait_closed`].
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a request head and of the read buffer, in bytes.
 const MAX_BUFFER: usize = 128 << 10;

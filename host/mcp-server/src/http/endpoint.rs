@@ -16,6 +16,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
+use toolhost_connections::UnauthenticatedConnection;
 
 use super::body::{self, Body, Guarded, RequestBody, text_body};
 use super::limits::HttpLimits;
@@ -24,7 +25,6 @@ use super::origin_policy::{OriginPolicy, RequestOrigin};
 use super::token_quota::{
     AuthError, CURRENT_REQUEST, CurrentRequest, OverLimit, SessionRefusal, TokenQuota, TokenQuotas,
 };
-use super::unauthenticated_connections::UnauthenticatedConnection;
 use crate::running_count::RunningGuard;
 use crate::server_state::ServerState;
 use crate::{Readiness, client_label};

@@ -158,6 +158,44 @@ async fn open_pages_are_told_that_the_host_exits() {
 }
 
 #[tokio::test]
+async fn connections_without_a_session_do_not_block_a_browser() {
+    let server = crate::UiServer::bind(crate::UiServer::DEFAULT_ADDRESS, history_only());
+    let server = server.await.unwrap();
+    let cookie = server.test_cookie();
+    let address = server.address();
+    let serving = tokio::spawn(server.serve(std::future::pending()));
+    let head = |cookie: &str| format!("GET / HTTP/1.1\r\nhost: {address}\r\n{cookie}\r\n");
+    let mut browser = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = head(&format!("cookie: {cookie}\r\n"));
+    let mut part = [0; 4096];
+    browser.write_all(request.as_bytes()).await.unwrap();
+    assert!(browser.read(&mut part).await.unwrap() > 0);
+    // More than all connections that there may be, half of them with a request.
+    let mut held = Vec::new();
+    for at in 0..400 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        if at % 2 == 0 {
+            stream.write_all(head("").as_bytes()).await.unwrap();
+        }
+        held.push(stream);
+    }
+    for stream in [
+        &mut tokio::net::TcpStream::connect(address).await.unwrap(),
+        &mut browser,
+    ] {
+        let request = head(&format!("cookie: {cookie}\r\nconnection: close\r\n"));
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        assert!(response.contains("<title>"), "{response}");
+    }
+    // The oldest was closed, after its response.
+    let mut rest = Vec::new();
+    held[0].read_to_end(&mut rest).await.unwrap();
+    serving.abort();
+}
+
+#[tokio::test]
 async fn addresses_that_other_machines_can_reach_are_refused() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "127.0.0.2:80"] {
         let bound = crate::UiServer::bind(address.parse().unwrap(), history_only());

@@ -1,4 +1,4 @@
-//! Connections that have not authenticated yet.
+//! Connections to a server of the host that have not authenticated yet.
 //!
 //! Their number is limited and the oldest is evicted for a new one. A legitimate client sends its token at once, so
 //! idle connections cannot block others.
@@ -17,7 +17,7 @@ const TIMEOUT_STEP: Duration = Duration::from_secs(1);
 /// Minimum capacity: a burst of a few connections is not an attack.
 const MIN_CAPACITY: usize = 64;
 
-pub(crate) struct UnauthenticatedConnections {
+pub struct UnauthenticatedConnections {
     capacity: usize,
     waiting: Mutex<WaitingConnections>,
 }
@@ -30,7 +30,7 @@ struct WaitingConnections {
 }
 
 /// An unauthenticated connection. Dropping it frees its slot.
-pub(crate) struct UnauthenticatedConnection {
+pub struct UnauthenticatedConnection {
     number: u64,
     connections: Arc<UnauthenticatedConnections>,
     /// Cancelled when the connection is evicted.
@@ -40,7 +40,7 @@ pub(crate) struct UnauthenticatedConnection {
 
 impl UnauthenticatedConnections {
     /// `connections` is the limit for all connections.
-    pub(crate) fn new(connections: usize) -> Arc<Self> {
+    pub fn new(connections: usize) -> Arc<Self> {
         Arc::new(Self {
             capacity: (connections / 4).max(MIN_CAPACITY),
             waiting: Mutex::default(),
@@ -48,23 +48,23 @@ impl UnauthenticatedConnections {
     }
 
     /// Adds a connection and evicts the oldest ones if necessary.
-    pub(crate) fn add(self: &Arc<Self>) -> UnauthenticatedConnection {
-        let ousted = CancellationToken::new();
+    pub fn add(self: &Arc<Self>) -> UnauthenticatedConnection {
+        let evicted = CancellationToken::new();
         let mut all = self.lock();
         while all.waiting.len() >= self.capacity && all.evict_oldest() {}
         all.next += 1;
         let number = all.next;
-        all.waiting.insert(number, ousted.clone());
+        all.waiting.insert(number, evicted.clone());
         UnauthenticatedConnection {
             number,
             connections: Arc::clone(self),
-            evicted: ousted,
+            evicted,
             head_received: Notify::new(),
         }
     }
 
     /// Evicts the oldest connection. Returns false if there is none.
-    pub(crate) fn evict_oldest(&self) -> bool {
+    pub fn evict_oldest(&self) -> bool {
         self.lock().evict_oldest()
     }
 
@@ -76,23 +76,23 @@ impl UnauthenticatedConnections {
 impl WaitingConnections {
     fn evict_oldest(&mut self) -> bool {
         let oldest = self.waiting.pop_first();
-        oldest.map(|(_, ousted)| ousted.cancel()).is_some()
+        oldest.map(|(_, evicted)| evicted.cancel()).is_some()
     }
 }
 
 impl UnauthenticatedConnection {
     /// A complete request head has arrived.
-    pub(crate) fn mark_head_received(&self) {
+    pub fn mark_head_received(&self) {
         self.head_received.notify_one();
     }
 
     /// The connection sent a valid token and can no longer be evicted.
-    pub(crate) fn mark_authenticated(&self) {
+    pub fn mark_authenticated(&self) {
         self.connections.lock().waiting.remove(&self.number);
     }
 
     /// Resolves when the connection is evicted or times out.
-    pub(crate) async fn wait_closed(&self) {
+    pub async fn wait_closed(&self) {
         let silent = async {
             for _ in 0..TIMEOUT_STEPS {
                 if timeout(TIMEOUT_STEP, self.head_received.notified())
