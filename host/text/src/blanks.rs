@@ -2,12 +2,24 @@
 
 use std::fmt::Write as _;
 
+use crate::{escape_line, escape_lines};
+
 /// Longer runs of blanks are replaced by their count: of one kind, and of several kinds, as in indented lines.
 const MAX_BLANKS: usize = 40;
 const MAX_MIXED_BLANKS: usize = 60;
 
-/// Replaces long runs of blanks, which could push relevant text out of sight, by their count.
-pub fn collapse_blanks(text: &str) -> String {
+/// [`escape_line`] for text that a user decides about: long runs of blanks, which could hide the text after them, are
+/// replaced by their count.
+pub fn decision_line(text: &str, max: usize) -> String {
+    collapse_blanks(&escape_line(text, max))
+}
+
+/// [`decision_line`] that keeps line breaks.
+pub fn decision_lines(text: &str, max: usize) -> String {
+    collapse_blanks(&escape_lines(text, max))
+}
+
+fn collapse_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

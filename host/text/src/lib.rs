@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
 
-pub use blanks::collapse_blanks;
+pub use blanks::{decision_line, decision_lines};
 pub use diff::{ChangedWords, UnifiedDiff, changed_words, diff_lines, hunk_start};
 
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property

@@ -158,8 +158,9 @@ fn t_04_mixed_runs_of_blanks_are_collapsed() {
         ("\u{2800}".repeat(500), "ls␠×500; curl evil"),
         ("\u{2003}\u{2800}\u{3000}".repeat(50), "ls␠×150; curl evil"),
     ] {
-        assert_eq!(collapse_blanks(&format!("ls{blanks}; curl evil")), shown);
+        let text = format!("ls{blanks}; curl evil");
+        assert_eq!(decision_lines(&text, usize::MAX), shown);
     }
     let indented = format!("if x:\n\n{}return", " ".repeat(20));
-    assert_eq!(collapse_blanks(&indented), indented);
+    assert_eq!(decision_lines(&indented, usize::MAX), indented);
 }

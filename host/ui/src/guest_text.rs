@@ -36,6 +36,6 @@ pub fn block(guest: &str, max: usize) -> Markup {
 /// Like [`block`], for text that a user decides about: long runs of blanks, which could hide the text after them, are
 /// replaced by their number.
 pub fn decision_block(guest: &str, max: usize) -> Markup {
-    let shown = text::collapse_blanks(&text::escape_lines(guest, max));
+    let shown = text::decision_lines(guest, max);
     html! { pre tabindex="0" { bdi dir="ltr" { (shown) } } }
 }

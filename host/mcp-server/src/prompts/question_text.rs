@@ -97,7 +97,7 @@ fn write_whole(out: &mut String, value: &str) {
 /// Returns all lines of a text that an approval covers and whose size is bounded. Long runs of blanks, which could hide the
 /// text after them, are replaced by their number.
 pub(super) fn whole_lines(value: &str) -> Vec<String> {
-    let shown = text::collapse_blanks(&text::escape_lines(value, usize::MAX));
+    let shown = text::decision_lines(value, usize::MAX);
     text::diff_lines(&shown).map(str::to_owned).collect()
 }
 

@@ -85,7 +85,7 @@ fn parse(diff: &str, numbers: LineNumbers) -> Vec<DiffLine> {
         lines.push(DiffLine {
             sign,
             number: number.filter(|_| numbers == LineNumbers::Shown),
-            text: text::collapse_blanks(&text::escape_lines(shown, usize::MAX)),
+            text: text::decision_lines(shown, usize::MAX),
             tokens: Vec::new(),
             changed: Vec::new(),
         });

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use toolhost_contract::text::{self, collapse_blanks};
+use toolhost_contract::text;
 
 use crate::json::escaped;
 use crate::terminal::style::{Paint, Style};
@@ -43,7 +43,7 @@ const MAX_JSON_ROWS: usize = 300;
 /// Untrusted lines, each behind a mark.
 pub fn marked(theirs: &str, look: TerminalLayout) -> String {
     let mut out = String::new();
-    let theirs = collapse_blanks(&text::escape_lines(theirs, usize::MAX));
+    let theirs = text::decision_lines(theirs, usize::MAX);
     let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
     for line in theirs.strip_suffix('\n').unwrap_or(&theirs).split('\n') {
         for (at, row) in wrap(line, width).iter().enumerate() {
@@ -56,7 +56,7 @@ pub fn marked(theirs: &str, look: TerminalLayout) -> String {
 /// `    label    untrusted text`, with a mark before continuation rows.
 pub fn fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
     let mut out = String::new();
-    let theirs = collapse_blanks(&text::escape_line(theirs, usize::MAX));
+    let theirs = text::decision_line(theirs, usize::MAX);
     let width = look.width.max(MIN_WIDTH) - LABEL_WIDTH;
     for (at, row) in wrap(&theirs, width).into_iter().enumerate() {
         let _ = match at {
@@ -72,7 +72,7 @@ pub fn fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
 
 /// Like [`fact`], in one row. The rest is left out.
 pub fn short_fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
-    let theirs = collapse_blanks(&text::escape_line(theirs, 1_000));
+    let theirs = text::decision_line(theirs, 1_000);
     let row = fit(&theirs, look.width.max(MIN_WIDTH) - LABEL_WIDTH);
     fact(label, &row, look)
 }
@@ -80,7 +80,7 @@ pub fn short_fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
 /// Host text that contains untrusted text, wrapped between words where possible.
 pub fn wrapped(first: &str, value: &str, look: TerminalLayout) -> String {
     let mut out = String::new();
-    let value = collapse_blanks(&text::escape_line(value, usize::MAX));
+    let value = text::decision_line(value, usize::MAX);
     let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
     let mut line = first.to_owned();
     let mut at = 0;
