@@ -497,7 +497,8 @@ fn add_trust(
     let signers = read(&table.keys, &table.identities, table.required)?;
     let rules = table.rule.iter().map(|rule| {
         Ok(TrustRule {
-            from: rule.from.clone(),
+            from: toolhost_packages::source_pattern(&rule.from)
+                .map_err(|error| file.locate(format!("`signatures.rule.from`: {error}")))?,
             signers: read(&rule.keys, &rule.identities, rule.required)?,
             required: rule.required,
         })

@@ -398,16 +398,7 @@ pub fn line_of(text: &str, offset: usize) -> usize {
 }
 
 fn is_semver(version: &str) -> bool {
-    let core = version.split(['-', '+']).next().unwrap_or_default();
-    let parts: Vec<&str> = core.split('.').collect();
-    version.len() <= 64
-        && version
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
-        && parts.len() == 3
-        && parts
-            .iter()
-            .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    version.len() <= 64 && semver::Version::parse(version).is_ok()
 }
 
 fn is_variable(name: &str) -> bool {

@@ -71,11 +71,15 @@ pub fn changes(old: Option<&LockedPlugin>, new: &LockedPlugin) -> Vec<Change> {
             new: new.source.clone(),
         });
     }
-    if let (Ok(from), Ok(to)) = (
+    let is_older = match (
         semver::Version::parse(&old.version),
         semver::Version::parse(&new.version),
-    ) && to < from
-    {
+    ) {
+        (Ok(from), Ok(to)) => to < from,
+        // Their order is unknown.
+        _ => old.version != new.version,
+    };
+    if is_older {
         changes.push(Change::Downgrade {
             old: old.version.clone(),
             new: new.version.clone(),

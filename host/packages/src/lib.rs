@@ -27,7 +27,7 @@ pub use installed::InstalledPackages;
 pub use key::{KeyError, PublicKey, SigningKey};
 pub use keyless::SigstoreRoot;
 pub use lock::{LOCK_FILE, LockFile, LockedPlugin, LockedTool, needs, tools};
-pub use reference::{Reference, ReferenceError, RegistryReference};
+pub use reference::{Reference, ReferenceError, RegistryReference, source_pattern};
 pub use registry::{Publication, Registry, Transfer};
 pub use revocation::{RevocationList, Revocations};
 pub use signature::{MAX_BUNDLE, SignatureError, sign, verify};

@@ -123,6 +123,46 @@ fn parse_registry(reference: &str) -> Result<RegistryReference, String> {
     })
 }
 
+/// Returns a pattern for sources in the form in which sources are compared with it. `*` at its end matches any rest.
+pub fn source_pattern(pattern: &str) -> Result<String, String> {
+    let (start, star) = match pattern.strip_suffix('*') {
+        Some(start) => (start, "*"),
+        None => (pattern, ""),
+    };
+    let error = |reason: &str| {
+        let pattern = text::escape_line(pattern, 120);
+        Err(format!("`{pattern}` matches no source: {reason}"))
+    };
+    if start.contains('*') {
+        return error("`*` is possible at its end only");
+    }
+    let start = if start.is_empty() {
+        String::new()
+    } else if start.starts_with("https://") || start.starts_with("http://") {
+        match Url::parse(start) {
+            Ok(url) => url.into(),
+            Err(reason) => return error(&reason.to_string()),
+        }
+    } else if start.starts_with('/') {
+        if start.split('/').any(|part| part == ".." || part == ".") {
+            return error("its path has `.` or `..`");
+        }
+        start.to_owned()
+    } else if start.contains('@') {
+        return error("omit the digest");
+    } else {
+        match start.split_once('/') {
+            Some((".." | "." | "~", _)) => return error("start a path with `/`"),
+            Some((host, rest)) => match canonical_registry(host) {
+                Some(host) => format!("{host}/{rest}"),
+                None => return error("it does not start with a registry"),
+            },
+            None => return error("write `REGISTRY/*` for all packages of a registry"),
+        }
+    };
+    Ok(start + star)
+}
+
 /// A host with a dot or a port, so that a directory is not taken for a host. Each host has one form, because rules are
 /// compared with it.
 fn canonical_registry(registry: &str) -> Option<String> {
@@ -134,6 +174,8 @@ fn canonical_registry(registry: &str) -> Option<String> {
     }
     let url = Url::parse(&format!("https://{registry}/")).ok()?;
     let host = url.host_str()?;
+    // The same host, as an absolute name.
+    let host = host.strip_suffix('.').unwrap_or(host);
     Some(match url.port() {
         Some(port) => format!("{host}:{port}"),
         // Also for the default port.
@@ -233,6 +275,7 @@ mod tests {
             ("[::1]:5000/n:1", "[::1]:5000/n:1"),
             ("LOCALHOST:05000/n:1", "localhost:5000/n:1"),
             ("r.example.org:443/n:1", "r.example.org/n:1"),
+            ("r.example.org./n:1", "r.example.org/n:1"),
             (&pinned, &pinned),
             (&url, &url),
             ("./notes.wasm", "./notes.wasm"),
@@ -241,6 +284,30 @@ mod tests {
         ] {
             let parsed: Reference = text.parse().unwrap();
             assert_eq!(parsed.to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn patterns_have_the_form_of_sources() {
+        for (pattern, expected) in [
+            ("*", "*"),
+            ("R.example.org:443/ann/*", "r.example.org/ann/*"),
+            ("r.example.org./n:1", "r.example.org/n:1"),
+            ("https://Example.org*", "https://example.org/*"),
+            ("/opt/plugins/*", "/opt/plugins/*"),
+        ] {
+            assert_eq!(source_pattern(pattern).as_deref(), Ok(expected));
+        }
+        for (pattern, reason) in [
+            ("./plugins/*", "start a path with `/`"),
+            ("/opt/../home/*", "`.` or `..`"),
+            ("r.example.org/*/n", "at its end only"),
+            ("r.example.org*", "write `REGISTRY/*`"),
+            ("ann/notes", "does not start with a registry"),
+            ("r.example.org/n@sha256:12", "omit the digest"),
+        ] {
+            let error = source_pattern(pattern).unwrap_err();
+            assert!(error.contains(reason), "{pattern}: {error}");
         }
     }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sigstore_types::intoto::Statement;
+use toolhost_contract::units::format_size;
 use toolhost_contract::{Digest, text};
 
 use crate::error::PackageError;
@@ -128,6 +129,13 @@ impl Revocations {
 
     pub fn write(&self, path: &Path) -> Result<(), PackageError> {
         let bytes = serde_json::to_vec(self).expect("revocations serialize to JSON");
+        if bytes.len() as u64 > MAX_FILE {
+            let reason = format!(
+                "all lists together would exceed {}; the last one was not stored",
+                format_size(MAX_FILE)
+            );
+            return Err(PackageError::Revocations(reason));
+        }
         toolhost_hostfiles::replace_file(path, &bytes)
             .map_err(|error| PackageError::io("write", path, error))
     }

@@ -11,7 +11,8 @@ use sigstore_types::{KeyId, PayloadBytes, SignatureBytes};
 use toolhost_contract::Digest;
 
 use crate::{
-    PublicKey, SignatureError, Signer, SigningKey, SigstoreRoot, TrustPolicy, bundle_path, sign,
+    PublicKey, Reference, SignatureError, Signer, SigningKey, SigstoreRoot, TrustPolicy, TrustRule,
+    bundle_path, sign,
 };
 
 const FILE: Digest = Digest([7; 32]);
@@ -74,6 +75,28 @@ fn a_signature_is_valid_for_its_file_and_key() {
         verify(&bundle, FILE, &[]),
         Err(SignatureError::UnknownKey { .. })
     ));
+}
+
+#[test]
+fn a_rule_for_a_directory_does_not_cover_files_outside() {
+    let rule = TrustRule {
+        from: "/opt/plugins/*".to_owned(),
+        signers: Vec::new(),
+        required: false,
+    };
+    let policy = TrustPolicy {
+        rules: vec![rule],
+        required: true,
+        ..TrustPolicy::default()
+    };
+    for (path, required) in [
+        ("/opt/plugins/a.wasm", false),
+        ("/opt/plugins/../../home/me/a.wasm", true),
+        ("/home/me/a.wasm", true),
+    ] {
+        let (_, is_required) = policy.for_source(&Reference::File(path.into()));
+        assert_eq!(is_required, required, "{path}");
+    }
 }
 
 /// Changes the bundle before it is verified with the key that signed it.

@@ -1,7 +1,7 @@
 //! The decision whether to load a plugin file, from its signature and the keys that the operator trusts.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use toolhost_contract::{Digest, text};
 
@@ -25,7 +25,7 @@ pub struct TrustPolicy {
 /// The authors whom an operator trusts for packages whose reference matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustRule {
-    /// A reference; `*` at its end matches any rest.
+    /// A reference in the form of [`source_pattern`](crate::source_pattern); `*` at its end matches any rest.
     pub from: String,
     pub signers: Vec<Signer>,
     pub required: bool,
@@ -41,13 +41,9 @@ impl TrustRule {
             }
             other => [other.to_string(), other.to_string()],
         };
-        let from = match self.from.split_once('/') {
-            Some((host, rest)) => format!("{}/{rest}", host.to_ascii_lowercase()),
-            None => self.from.clone(),
-        };
-        names.iter().any(|name| match from.strip_suffix('*') {
+        names.iter().any(|name| match self.from.strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
-            None => *name == from,
+            None => *name == self.from,
         })
     }
 }
@@ -72,6 +68,12 @@ pub fn bundle_path(plugin: &Path) -> PathBuf {
 impl TrustPolicy {
     /// The trusted authors of packages of this source, and whether a signature by one of them is required.
     pub fn for_source(&self, source: &Reference) -> (&[Signer], bool) {
+        // A rule must not cover a file outside of the directory that it names.
+        if let Reference::File(path) = source
+            && path.components().any(|part| part == Component::ParentDir)
+        {
+            return (&self.signers, true);
+        }
         match self.rules.iter().find(|rule| rule.matches(source)) {
             Some(rule) => (&rule.signers, rule.required),
             None => (&self.signers, self.required),

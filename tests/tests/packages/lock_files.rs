@@ -111,3 +111,47 @@ fn a_lock_file_cannot_replace_the_package_of_another_author() {
     let refused = bob.run(10, &["sync", "--yes", "--allow-unsigned"]);
     assert!(refused.stderr.contains("has the digest"), "{refused:?}");
 }
+
+#[test]
+fn a_lock_file_cannot_name_a_file_outside_the_directory_of_a_rule() {
+    let user = User::new();
+    user.run(0, &["add", "./data.wasm", "--yes"]);
+    user.run(0, &["lock"]);
+    let path = user.env.path("toolhost.lock");
+    let lock = fs::read_to_string(&path).unwrap();
+    user.run(0, &["remove", "data"]);
+    fs::create_dir(user.env.path("good")).unwrap();
+    let good = user.env.path("good").canonicalize().unwrap();
+    let key = user.new_key("ann");
+    let rule = format!(
+        "[signatures]\nkeys = [\"{key}\"]\nrequired = true\n[[signatures.rule]]\nfrom = \"{}/*\"\nrequired = false\n",
+        good.display()
+    );
+    fs::write(user.env.path("trust.toml"), rule).unwrap();
+    let outside = lock.replacen("./data.wasm", "./good/../data.wasm", 1);
+    assert_ne!(lock, outside);
+    fs::write(&path, outside).unwrap();
+    let sync = ["sync", "--yes", "--config", "trust.toml"];
+    let refused = user.run(10, &sync);
+    assert!(
+        refused.stderr.contains("a signature is required"),
+        "{refused:?}"
+    );
+    fs::copy(shipped("data"), good.join("data.wasm")).unwrap();
+    fs::write(&path, lock.replacen("./data.wasm", "./good/data.wasm", 1)).unwrap();
+    user.run(0, &sync);
+}
+
+#[test]
+fn an_unsigned_file_that_was_changed_is_installed_after_a_question() {
+    let user = User::new();
+    user.run(0, &["add", "./data.wasm", "--yes"]);
+    let file = user.env.path("data.wasm");
+    // The same plugin with an empty custom section.
+    let changed = [&fs::read(&file).unwrap()[..], b"\0\x02\x01x"].concat();
+    fs::write(&file, changed).unwrap();
+    let waiting = user.run(5, &["update"]);
+    assert!(waiting.stderr.contains("no terminal"), "{waiting:?}");
+    user.run(0, &["update", "--yes"]);
+    user.run(0, &["update"]);
+}

@@ -19,7 +19,7 @@ use toolhost_contract::text;
 use toolhost_net::{
     AllowedHosts, HostRule, NetClient, NetError, NetLimits, NetSettings, ResponseBody, Timeouts,
 };
-use url::Url;
+use url::{Origin, Url};
 
 use crate::error::PackageError;
 use crate::fetch::MAX_PLUGIN;
@@ -184,8 +184,9 @@ impl Connections {
                 reason: format!("it leads to {}", rule(&url)),
             });
         }
-        let answer = self.follow(call, url.clone(), self.login(call)).await?;
-        if answer.status != StatusCode::UNAUTHORIZED {
+        let (answer, from) = self.follow(call, url.clone(), self.login(call)).await?;
+        // Another server, to which the registry redirected, must not get the login.
+        if answer.status != StatusCode::UNAUTHORIZED || from != base.origin() {
             return Ok(answer);
         }
         let Some(login) = self.log_in(call, &base, &answer).await? else {
@@ -194,7 +195,7 @@ impl Connections {
                 tried: "without login",
             });
         };
-        let answer = self.follow(call, url, Some(login)).await?;
+        let (answer, _) = self.follow(call, url, Some(login)).await?;
         if matches!(
             answer.status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
@@ -212,19 +213,20 @@ impl Connections {
         logins.get(&login_key(call)).cloned()
     }
 
+    /// Returns the answer and the origin that it comes from.
     async fn follow(
         &self,
         call: &Call<'_>,
         start: Url,
         login: Option<HeaderValue>,
-    ) -> Result<Answer, PackageError> {
+    ) -> Result<(Answer, Origin), PackageError> {
         let mut url = start.clone();
         for _ in 0..=MAX_REDIRECTS {
             let same_origin = url.origin() == start.origin();
             let login = login.as_ref().filter(|_| same_origin);
             let answer = self.exchange(call, &start, &url, login).await?;
             if !answer.status.is_redirection() || call.method != Method::GET {
-                return Ok(answer);
+                return Ok((answer, url.origin()));
             }
             let refused = |reason: &str| PackageError::Redirect {
                 registry: call.registry.to_owned(),

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::text;
-use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, changes};
+use toolhost_packages::{
+    InstalledPackages, LockFile, LockedPlugin, Reference, RegistryReference, changes,
+};
 
 use super::candidate::Candidate;
 use super::install::installed;
@@ -112,7 +114,8 @@ fn absolute_source(directory: &Path, entry: &LockedPlugin) -> LockedPlugin {
     let mut entry = entry.clone();
     if let Reference::File(path) = &entry.source {
         let path = directory.join(path.strip_prefix(".").unwrap_or(path));
-        entry.source = Reference::File(path);
+        // As `host add` stores it, and as rules for signatures name it. A file that does not exist is an error later.
+        entry.source = Reference::File(path.canonicalize().unwrap_or(path));
     }
     entry
 }
@@ -128,6 +131,20 @@ async fn locked_candidate(
         error: error.error.context(format!("{name} was not installed")),
         ..error
     };
+    if let (
+        Reference::Registry(RegistryReference {
+            digest: Some(named),
+            ..
+        }),
+        Some(resolved),
+    ) = (&entry.source, entry.resolved)
+        && *named != resolved
+    {
+        let message = format!(
+            "{name}: `resolved` of the lock file is {resolved}, but its source names {named}; write the lock file again"
+        );
+        return Err(CliError::new(Exit::Signature, message));
+    }
     let pinned = match (&entry.source, entry.resolved) {
         (Reference::Registry(reference), Some(digest)) => {
             Reference::Registry(reference.with_digest(digest))

@@ -7,9 +7,6 @@ use toolhost_packages::{LockedPlugin, Reference, Signer};
 use super::candidate::Candidate;
 use crate::settings::CliSettings;
 
-/// Maximum number of tools that are shown one by one.
-const MAX_TOOLS: usize = 40;
-
 /// A package with its origin, signature, needs, tools and grants.
 pub fn describe(candidate: &Candidate, settings: &CliSettings) -> String {
     let (locked, manifest) = (&candidate.locked, &candidate.manifest);
@@ -19,20 +16,14 @@ pub fn describe(candidate: &Candidate, settings: &CliSettings) -> String {
     lines.extend(notes.map(|note| format!("  note       {}", text::escape_line(note, 300))));
     lines.push("  needs".to_owned());
     lines.extend(manifest.needs.iter().map(|need| {
-        let why = text::escape_line(&need.why, 300);
+        let why = text::decision_line(&need.why, 300);
         format!("    {}: {why}", describe_need(need))
     }));
     if manifest.needs.is_empty() {
         lines.push("    nothing".to_owned());
     }
     lines.push("  tools".to_owned());
-    lines.extend(candidate.tools.iter().take(MAX_TOOLS).map(describe_tool));
-    if candidate.tools.len() > MAX_TOOLS {
-        lines.push(format!(
-            "    and {} more",
-            candidate.tools.len() - MAX_TOOLS
-        ));
-    }
+    lines.extend(candidate.tools.iter().map(describe_tool));
     lines.push(describe_grants(candidate, settings));
     if let Some(old) = candidate.old.as_ref().filter(|old| *old != locked) {
         lines.push("replaces the installed version:".to_owned());
@@ -72,7 +63,7 @@ pub fn title(locked: &LockedPlugin, description: &str) -> String {
     if description.is_empty() {
         return title;
     }
-    format!("{title}: {}", text::escape_line(description, 300))
+    format!("{title}: {}", text::decision_line(description, 300))
 }
 
 /// The source, the digest and the signature of a version.
@@ -104,7 +95,7 @@ fn describe_tool(tool: &Descriptor) -> String {
         "    {} ({}): {}",
         tool.name,
         tool.effect().as_str(),
-        text::escape_line(description, 120)
+        text::decision_line(description, 120)
     )
 }
 
