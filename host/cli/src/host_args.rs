@@ -101,7 +101,7 @@ pub struct HostArgs {
     #[arg(long, value_name = "RULE", help_heading = OTHER)]
     pub deny_tool: Vec<RuleText>,
 
-    /// Permission mode, for calls that no rule covers: dont_ask, readonly, plan, default, accept_edits, auto, yolo or custom
+    /// Permission mode, for calls that no rule covers: dont_ask, readonly, plan, ask, default, accept_edits, auto, yolo or custom
     /// [default: default]
     #[arg(long, value_name = "MODE", display_order = 4)]
     pub mode: Option<Mode>,

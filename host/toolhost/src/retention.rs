@@ -96,7 +96,10 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
 /// Removes compiled code and logs, which are created again when needed.
 pub fn remove_old_files(host_paths: &HostPaths, settings: &RetentionSettings) -> [RemovedFiles; 2] {
     let cache = host_paths.cache.as_deref();
-    let logs = host_paths.state.as_ref().map(|state| state.join("logs"));
+    let logs = host_paths
+        .state
+        .as_ref()
+        .map(|state| state.join("mcp/logs"));
     let is_code = |name: &str| has_suffix(name, ".code") || has_suffix(name, ".tools");
     let is_log = |name: &str| has_suffix(name, ".log") || has_suffix(name, ".log.1");
     let (age, size) = (settings.cache_age, settings.cache_size);

@@ -34,7 +34,7 @@ Examples:
 To run as an MCP server, put the same arguments into your client's settings:
   {\"command\": \"/opt/toolhost/host\",
    \"args\": [\"run\", \"--plugins\", \"/opt/toolhost/plugins\", \"--allow-path\", \"/home/me/project\"]}
-Users of MCP clients are not asked unless --ask-client is set, so tools that change files need
+Users of MCP clients are not asked unless --ui or --ask-client is set, so tools that change files need
 --allow-tool and a directory granted as :rw.";
 
 #[derive(Debug, Args)]
