@@ -18,6 +18,8 @@ const TIMEOUT_STEP: Duration = Duration::from_secs(1);
 const MIN_CAPACITY: usize = 64;
 
 pub struct UnauthenticatedConnections {
+    /// Limit for all connections.
+    connections: usize,
     capacity: usize,
     waiting: Mutex<WaitingConnections>,
 }
@@ -42,13 +44,20 @@ impl UnauthenticatedConnections {
     /// `connections` is the limit for all connections.
     pub fn new(connections: usize) -> Arc<Self> {
         Arc::new(Self {
+            connections,
             capacity: (connections / 4).max(MIN_CAPACITY),
             waiting: Mutex::default(),
         })
     }
 
-    /// Adds a connection and evicts the oldest ones if necessary.
-    pub fn add(self: &Arc<Self>) -> UnauthenticatedConnection {
+    /// Adds a connection to the `open` ones and evicts the oldest unauthenticated one if there is no room. Returns `None`
+    /// if all open connections are authenticated and the limit is reached.
+    pub fn admit(self: &Arc<Self>, open: usize) -> Option<UnauthenticatedConnection> {
+        (open < self.connections || self.evict_oldest()).then(|| self.add())
+    }
+
+    /// Adds a connection and evicts the oldest ones if there are too many.
+    fn add(self: &Arc<Self>) -> UnauthenticatedConnection {
         let evicted = CancellationToken::new();
         let mut all = self.lock();
         while all.waiting.len() >= self.capacity && all.evict_oldest() {}
@@ -64,7 +73,7 @@ impl UnauthenticatedConnections {
     }
 
     /// Evicts the oldest connection. Returns false if there is none.
-    pub fn evict_oldest(&self) -> bool {
+    fn evict_oldest(&self) -> bool {
         self.lock().evict_oldest()
     }
 

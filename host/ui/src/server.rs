@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use toolhost_connections::{UnauthenticatedConnection, UnauthenticatedConnections};
@@ -33,7 +32,7 @@ use crate::{answers, assets, events, pages};
 
 /// Maximum number of ports that are tried if the operator chose none.
 const MAX_PORTS: usize = 16;
-/// Maximum number of connections with a session, and of those that are event streams. Others can be a quarter as many.
+/// Maximum number of connections, and of those that are event streams. A quarter can be without a session.
 const MAX_CONNECTIONS: usize = 256;
 const MAX_STREAMS: usize = 32;
 /// Time for the head of a request, also between two requests. The first has less,
@@ -150,7 +149,6 @@ impl UiServer {
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let connections = TaskTracker::new();
         let newcomers = UnauthenticatedConnections::new(MAX_CONNECTIONS);
-        let authenticated = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let router = router(Arc::clone(&self.state));
         let mut stop = pin!(stop);
         loop {
@@ -158,12 +156,11 @@ impl UiServer {
                 () = &mut stop => break,
                 accepted = accept(&self.listeners) => match accepted {
                     Ok(stream) => {
-                        let connection = Connection {
-                            newcomer: newcomers.add(),
-                            authenticated: Arc::clone(&authenticated),
-                            state: Arc::clone(&self.state),
-                        };
-                        connections.spawn(connection.serve(stream, router.clone()));
+                        // Without room, the connection is closed.
+                        if let Some(newcomer) = newcomers.admit(connections.len()) {
+                            let state = Arc::clone(&self.state);
+                            connections.spawn(serve_connection(stream, router.clone(), state, newcomer));
+                        }
                     }
                     // For example, too many open files.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -235,47 +232,38 @@ async fn accept(listeners: &[TcpListener]) -> io::Result<TcpStream> {
     .await
 }
 
-/// A connection. It can be closed for a newer one until it has a session.
-struct Connection {
-    newcomer: UnauthenticatedConnection,
-    /// Bounds the connections with a session.
-    authenticated: Arc<Semaphore>,
+/// Serves a connection, which can be closed for a newer one until a request has the cookie of a session.
+async fn serve_connection(
+    stream: TcpStream,
+    router: Router,
     state: Arc<AppState>,
-}
-
-impl Connection {
-    async fn serve(self, stream: TcpStream, router: Router) {
-        // Responses are several small writes.
-        let _ = stream.set_nodelay(true);
-        let router = TowerToHyperService::new(router);
-        let permit = OnceLock::new();
-        let service = service_fn(|request: http::Request<Incoming>| {
-            self.newcomer.mark_head_received();
-            if permit.get().is_none()
-                && self.state.access.session(request.headers()).is_some()
-                && let Ok(free) = Arc::clone(&self.authenticated).try_acquire_owned()
-            {
-                self.newcomer.mark_authenticated();
-                let _ = permit.set(free);
-            }
-            router.call(request)
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(MAX_HEAD)
-            .serve_connection(TokioIo::new(stream), service);
-        let mut connection = pin!(connection);
-        // A browser that went away is no error.
-        tokio::select! {
-            // A request that has arrived takes precedence.
-            biased;
-            _ = connection.as_mut() => {}
-            () = self.newcomer.wait_closed() => {}
-            () = self.state.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                let _ = connection.await;
-            }
+    newcomer: UnauthenticatedConnection,
+) {
+    // Responses are several small writes.
+    let _ = stream.set_nodelay(true);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|request: http::Request<Incoming>| {
+        newcomer.mark_head_received();
+        if state.access.session(request.headers()).is_some() {
+            newcomer.mark_authenticated();
+        }
+        router.call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    // A browser that went away is no error.
+    tokio::select! {
+        // A request that has arrived takes precedence.
+        biased;
+        _ = connection.as_mut() => {}
+        () = newcomer.wait_closed() => {}
+        () = state.stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
         }
     }
 }

@@ -66,9 +66,11 @@ pub(crate) async fn serve(
                 endpoint.shared.sweep();
             }
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if open.get() >= endpoint.limits.connections && !newcomers.evict_oldest() => reject(stream),
                 Ok((stream, _)) => {
-                    let newcomer = newcomers.add();
+                    let Some(newcomer) = newcomers.admit(open.get()) else {
+                        reject(stream);
+                        continue;
+                    };
                     let one = serve_connection(stream, Arc::clone(&endpoint), newcomer, draining.clone());
                     let (open, cut) = (RunningGuard::begin(&open), cut.clone());
                     tokio::spawn(async move {
