@@ -20,6 +20,8 @@ pub enum Change {
     Signer {
         signed: bool,
     },
+    /// The content of a local file without a signature, which a tool may have replaced.
+    UnsignedFile,
     NeedAdded(String),
     NeedRemoved(String),
     ToolAdded {
@@ -37,12 +39,13 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether the new version can do more, or is from someone else.
+    /// Whether the new version can do more, or can be from someone else.
     pub fn grows(&self) -> bool {
         match self {
             Self::Source { .. }
             | Self::Downgrade { .. }
             | Self::Signer { .. }
+            | Self::UnsignedFile
             | Self::NeedAdded(_)
             | Self::ToolAdded { .. }
             | Self::ToolChanged(_) => true,
@@ -90,6 +93,10 @@ pub fn changes(old: Option<&LockedPlugin>, new: &LockedPlugin) -> Vec<Change> {
             signed: new.signer.is_some(),
         });
     }
+    let is_file = matches!(new.source, Reference::File(_));
+    if is_file && new.signer.is_none() && old.content != new.content {
+        changes.push(Change::UnsignedFile);
+    }
     let added = new.needs.iter().filter(|need| !old.needs.contains(need));
     changes.extend(added.cloned().map(Change::NeedAdded));
     let removed = old.needs.iter().filter(|need| !new.needs.contains(need));
@@ -128,6 +135,7 @@ impl fmt::Display for Change {
             Self::Downgrade { old, new } => write!(f, "older version: {old} -> {new}"),
             Self::Signer { signed: true } => f.write_str("signed by someone else"),
             Self::Signer { signed: false } => f.write_str("no longer signed"),
+            Self::UnsignedFile => f.write_str("changed file without a signature"),
             Self::NeedAdded(need) => write!(f, "new need: {need}"),
             Self::NeedRemoved(need) => write!(f, "no longer needed: {need}"),
             Self::ToolAdded { name, effect } => write!(f, "new tool: {name} ({effect})"),

@@ -129,38 +129,44 @@ pub fn source_pattern(pattern: &str) -> Result<String, String> {
         Some(start) => (start, "*"),
         None => (pattern, ""),
     };
-    let error = |reason: &str| {
-        let pattern = text::escape_line(pattern, 120);
-        Err(format!("`{pattern}` matches no source: {reason}"))
-    };
-    if start.contains('*') {
-        return error("`*` is possible at its end only");
+    match canonical_start(start) {
+        Ok(start) => Ok(start + star),
+        Err(reason) => {
+            let pattern = text::escape_line(pattern, 120);
+            Err(format!("`{pattern}` matches no source: {reason}"))
+        }
     }
-    let start = if start.is_empty() {
-        String::new()
-    } else if start.starts_with("https://") || start.starts_with("http://") {
-        match Url::parse(start) {
-            Ok(url) => url.into(),
-            Err(reason) => return error(&reason.to_string()),
+}
+
+/// The text before the `*` of a pattern.
+fn canonical_start(start: &str) -> Result<String, String> {
+    if start.contains('*') {
+        return Err("`*` is possible at its end only".to_owned());
+    }
+    if start.is_empty() {
+        return Ok(String::new());
+    }
+    if start.starts_with("https://") || start.starts_with("http://") {
+        let url = Url::parse(start).map_err(|error| error.to_string())?;
+        return Ok(url.into());
+    }
+    if is_path(start) {
+        if !start.starts_with('/') {
+            return Err("start a path with `/`".to_owned());
         }
-    } else if start.starts_with('/') {
         if start.split('/').any(|part| part == ".." || part == ".") {
-            return error("its path has `.` or `..`");
+            return Err("its path has `.` or `..`".to_owned());
         }
-        start.to_owned()
-    } else if start.contains('@') {
-        return error("omit the digest");
-    } else {
-        match start.split_once('/') {
-            Some((".." | "." | "~", _)) => return error("start a path with `/`"),
-            Some((host, rest)) => match canonical_registry(host) {
-                Some(host) => format!("{host}/{rest}"),
-                None => return error("it does not start with a registry"),
-            },
-            None => return error("write `REGISTRY/*` for all packages of a registry"),
-        }
-    };
-    Ok(start + star)
+        return Ok(start.to_owned());
+    }
+    if start.contains('@') {
+        return Err("omit the digest".to_owned());
+    }
+    let (host, rest) = start
+        .split_once('/')
+        .ok_or("write `REGISTRY/*` for all packages of a registry")?;
+    let host = canonical_registry(host).ok_or("it does not start with a registry")?;
+    Ok(format!("{host}/{rest}"))
 }
 
 /// A host with a dot or a port, so that a directory is not taken for a host. Each host has one form, because rules are
@@ -174,7 +180,7 @@ fn canonical_registry(registry: &str) -> Option<String> {
     }
     let url = Url::parse(&format!("https://{registry}/")).ok()?;
     let host = url.host_str()?;
-    // The same host, as an absolute name.
+    // `r.example.org.` is the same host.
     let host = host.strip_suffix('.').unwrap_or(host);
     Some(match url.port() {
         Some(port) => format!("{host}:{port}"),

@@ -302,17 +302,10 @@ async fn update_one(
     if args.preview {
         return Ok(None);
     }
-    let (locked, is_file) = (&candidate.locked, matches!(old.source, Reference::File(_)));
     if candidate.changes.iter().any(Change::grows) {
-        refuse_unsigned(locked, &args.accept)?;
+        refuse_unsigned(&candidate.locked, &args.accept)?;
         ask(
             "the changes marked with ! need approval; install it?",
-            args.accept.yes,
-        )?;
-    } else if is_file && locked.signer.is_none() && locked.content != old.content {
-        // A tool that writes in the workspace may have replaced it.
-        ask(
-            "the file was changed and is not signed; install it?",
             args.accept.yes,
         )?;
     }

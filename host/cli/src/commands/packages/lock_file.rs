@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost_contract::text;
-use toolhost_packages::{
-    InstalledPackages, LockFile, LockedPlugin, Reference, RegistryReference, changes,
-};
+use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, changes};
 
 use super::candidate::Candidate;
 use super::install::installed;
@@ -131,22 +129,14 @@ async fn locked_candidate(
         error: error.error.context(format!("{name} was not installed")),
         ..error
     };
-    if let (
-        Reference::Registry(RegistryReference {
-            digest: Some(named),
-            ..
-        }),
-        Some(resolved),
-    ) = (&entry.source, entry.resolved)
-        && *named != resolved
-    {
-        let message = format!(
-            "{name}: `resolved` of the lock file is {resolved}, but its source names {named}; write the lock file again"
-        );
-        return Err(CliError::new(Exit::Signature, message));
-    }
     let pinned = match (&entry.source, entry.resolved) {
         (Reference::Registry(reference), Some(digest)) => {
+            if let Some(named) = reference.digest.filter(|named| *named != digest) {
+                let message = format!(
+                    "{name}: `resolved` of the lock file is {digest}, but its source names {named}; write the lock file again"
+                );
+                return Err(CliError::new(Exit::Signature, message));
+            }
             Reference::Registry(reference.with_digest(digest))
         }
         (source, _) => source.clone(),
