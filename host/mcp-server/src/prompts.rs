@@ -211,8 +211,8 @@ impl ElicitationPrompter {
         if !client.features.forms {
             return Answer::NoPrompter;
         }
-        if let Some(note) = question.review_problem(&call.input, "in a form") {
-            return Answer::Deny { note: Some(note) };
+        if let Some(problem) = question.review_problem(&call.input, "in a form") {
+            return Answer::Unreviewable { problem };
         }
         let mut remark = None;
         for _ in 0..MAX_ATTEMPTS {

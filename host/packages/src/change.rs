@@ -29,7 +29,7 @@ pub enum Change {
         effect: String,
     },
     ToolRemoved(ToolName),
-    /// Its description or its parameters.
+    /// Its description, its parameters, what it requires, or where its effects go.
     ToolChanged(ToolName),
     Effect {
         name: ToolName,
@@ -140,7 +140,9 @@ impl fmt::Display for Change {
             Self::NeedRemoved(need) => write!(f, "no longer needed: {need}"),
             Self::ToolAdded { name, effect } => write!(f, "new tool: {name} ({effect})"),
             Self::ToolRemoved(name) => write!(f, "removed tool: {name}"),
-            Self::ToolChanged(name) => write!(f, "changed description or parameters: {name}"),
+            Self::ToolChanged(name) => {
+                write!(f, "changed description, parameters or access: {name}")
+            }
             Self::Effect { name, old, new } => write!(f, "effect of {name}: {old} -> {new}"),
         }
     }

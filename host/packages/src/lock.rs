@@ -60,7 +60,7 @@ pub struct LockedTool {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     pub effect: String,
-    /// The digest of its description and parameters.
+    /// The digest of its description, its parameters and what it declares to use.
     pub definition: Digest,
 }
 

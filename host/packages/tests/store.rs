@@ -154,6 +154,10 @@ fn changes_that_grow_need_approval() {
         )
     };
     let read = tool("read", "Reads.");
+    let needy = Descriptor {
+        requires: vec!["session".to_owned()],
+        ..read.clone()
+    };
     let old = plugin(
         "1.1.0",
         &["fs.read", "session"],
@@ -191,7 +195,12 @@ fn changes_that_grow_need_approval() {
                 &["fs.read", "session"],
                 &[tool("read", "Reads more."), tool("run", "Runs.")],
             ),
-            "changed description or parameters: read; new tool: run (destroys)",
+            "changed description, parameters or access: read; new tool: run (destroys)",
+            true,
+        ),
+        (
+            plugin("1.1.0", &["fs.read", "session"], &[needy]),
+            "changed description, parameters or access: read",
             true,
         ),
         (

@@ -76,7 +76,7 @@ fn evaluated_now(state: &AppState, call: &CallDetails) -> Markup {
     let explanation = kernel.explain(entry, input, &caller);
     html! {
         details open[call.row.state == "denied"] {
-            summary { "With the rules of now: " strong { (verb(explanation.decision())) } }
+            summary { "With the current rules: " strong { (verb(explanation.decision())) } }
             (explained(&explanation))
             p class="meta" {
                 "Evaluated with the recorded input"

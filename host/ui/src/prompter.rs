@@ -21,11 +21,6 @@ impl UiPrompter {
     pub fn new(inner: Arc<dyn Prompter>, inbox: Arc<Inbox>) -> Self {
         Self { inner, inbox }
     }
-
-    /// Whether only the page can show the question, because it is too long for a terminal or a form.
-    fn is_too_long_elsewhere(&self, question: &Question, call: &Call) -> bool {
-        self.inbox.is_served() && question.review_problem(&call.input, "").is_some()
-    }
 }
 
 impl Prompter for UiPrompter {
@@ -40,11 +35,10 @@ impl Prompter for UiPrompter {
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let entry = self.inbox.open(question, call);
-            if self.is_too_long_elsewhere(question, call) {
-                return pending().await;
-            }
             let answer = self.inner.ask(question, call).await;
-            if answer == Answer::NoPrompter && self.inbox.is_served() {
+            let is_asked_here_only =
+                matches!(answer, Answer::NoPrompter | Answer::Unreviewable { .. });
+            if is_asked_here_only && self.inbox.is_served() {
                 return pending().await;
             }
             if let Some(outcome) = outcome(&answer) {
@@ -102,6 +96,6 @@ pub(crate) fn outcome(answer: &Answer) -> Option<&'static str> {
         Answer::Deny { .. } => Some("declined"),
         Answer::Cancel => Some("cancelled"),
         Answer::Modify { .. } => Some("sent back with another input"),
-        Answer::NoPrompter | Answer::TimedOut => None,
+        Answer::NoPrompter | Answer::Unreviewable { .. } | Answer::TimedOut => None,
     }
 }

@@ -226,6 +226,14 @@ fn revoked_versions_stop_also_while_a_host_runs() {
     host.wait().unwrap();
     // Data, whose author revoked only the plugin of another one, still runs.
     assert!(bob.encodes());
+    // A user who does not install a package of Mallory does not store her list.
+    let carol = User::new();
+    let lists = carol.env.path("state/packages/revocations.json");
+    let add = ["add", &others, "--key", &mallory_pub];
+    carol.run(5, &add);
+    assert!(!lists.exists());
+    carol.run(0, &[&add[..], &["--yes"]].concat());
+    assert!(lists.exists());
     let refused = bob.run(10, &["add", &reference, "--yes", "--key", &ann_pub]);
     assert!(refused.stderr.contains("was revoked"), "{refused:?}");
     // A fixed version is installed.

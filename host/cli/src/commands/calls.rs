@@ -27,7 +27,7 @@ use crate::terminal::style::{list, table, terminal_width};
 pub const HELP: &str = "\
 Examples:
   host calls                       the newest calls
-  host calls c-7tq0v0y9a2m5k8xr    one call: who allowed or denied it, why, and how to allow its kind
+  host calls c-7tq0v0y9a2m5k8xr    one call: who allowed or denied it, why, and how to allow similar calls
   host calls --state denied        calls that were denied
   host calls --running             calls that have not ended; `host cancel CALL` ends one";
 
@@ -54,7 +54,7 @@ pub enum CallsCommand {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Show this call: its decision, its outcome and its steps; for a denied call also how to allow its kind
+    /// Show this call: its decision, its outcome and its steps; for a denied call also how to allow similar calls
     #[arg(value_name = "CALL")]
     pub call: Option<String>,
 

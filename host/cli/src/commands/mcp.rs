@@ -493,7 +493,7 @@ fn approval_text(config: &ServerConfig) -> String {
                 let path = text::escape_line(&path.to_string_lossy(), usize::MAX);
                 shown = format!("{shown}\n  reads its program in {path}");
             }
-            "runs in a sandbox, with an own directory and the programs of the system"
+            "runs in a sandbox, with its own directory and the programs of the system"
         }
     };
     let name = text::escape_line(&config.name, 80);

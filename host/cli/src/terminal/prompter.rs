@@ -69,8 +69,8 @@ impl<K: TerminalIo> Prompter for TerminalPrompter<K> {
             if !K::is_available() {
                 return Answer::NoPrompter;
             }
-            if let Some(note) = leftover_input::review_problem(question, &call.input) {
-                return Answer::Deny { note: Some(note) };
+            if let Some(problem) = leftover_input::review_problem(question, &call.input) {
+                return Answer::Unreviewable { problem };
             }
             // A cancelled call drops this future and its queue entry. The thread that waits for a line sees that and
             // does not consume the next line, which is not meant for it.

@@ -77,10 +77,12 @@ impl ToolIdentity {
 /// The text to hash for [`ToolIdentity::definition`]: every property by which the user judged the tool.
 pub fn definition(tool: &Descriptor) -> String {
     let hints = &tool.annotations;
+    let sources: Vec<_> = tool.sources.iter().map(|source| source.as_str()).collect();
     sort_members(&serde_json::json!({
         "name": tool.name, "aliases": tool.aliases, "description": tool.description, "kind": tool.kind,
         "category": tool.category, "input_schema": tool.input_schema,
         "annotations": [hints.read_only, hints.pure, hints.destructive, hints.idempotent, hints.open_world, hints.interactive],
+        "requires": tool.requires, "sinks": tool.sinks, "sources": sources, "depends_on": tool.depends_on,
     }))
     .to_string()
 }

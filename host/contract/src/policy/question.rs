@@ -104,6 +104,10 @@ pub enum Answer {
     },
     /// No terminal and no other way to prompt exists.
     NoPrompter,
+    /// The user was not asked, because the prompter cannot show the whole question.
+    Unreviewable {
+        problem: String,
+    },
     /// The user did not answer in time.
     TimedOut,
 }
@@ -168,6 +172,13 @@ pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome,
                 ),
             )
         }),
+        Answer::Unreviewable { problem } => Err(denied(
+            DenialCode::PolicyViolation,
+            format!(
+                "`{tool}` requires approval ({}), but {problem}",
+                question.reason
+            ),
+        )),
         Answer::TimedOut => Err(Denial {
             remedy: Some(format!("to allow it: {}", question.remedy)),
             ..denied(

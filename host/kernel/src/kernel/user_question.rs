@@ -65,6 +65,7 @@ impl Kernel {
             return Err(self.defer(run, &question).await?);
         };
         let no_prompter = matches!(answer, Answer::NoPrompter);
+        let was_asked = !no_prompter && !matches!(answer, Answer::Unreviewable { .. });
         run.report.stop_turn = matches!(answer, Answer::Cancel);
         let note = note_of(&answer).map(ToOwned::to_owned);
         match policy::apply_answer(question, answer) {
@@ -95,7 +96,7 @@ impl Kernel {
                     let remedies = [denial.remedy.as_deref(), self.prompter.remedy()];
                     let remedies: Vec<&str> = remedies.into_iter().flatten().collect();
                     denial.remedy = (!remedies.is_empty()).then(|| remedies.join("; "));
-                } else {
+                } else if was_asked {
                     run.journal
                         .record_decision("deny", None, &by, note.as_deref());
                     run.journal.denied_by = Some(by);
@@ -241,6 +242,7 @@ fn note_of(answer: &Answer) -> Option<&str> {
         | Answer::Cancel
         | Answer::Modify { .. }
         | Answer::NoPrompter
+        | Answer::Unreviewable { .. }
         | Answer::TimedOut => None,
     }
 }

@@ -170,8 +170,8 @@ impl QuestionViews {
         question: &Question,
         call: &Call,
     ) -> Answer {
-        if let Some(note) = question.review_problem(&call.input, "in a view") {
-            return Answer::Deny { note: Some(note) };
+        if let Some(problem) = question.review_problem(&call.input, "in a view") {
+            return Answer::Unreviewable { problem };
         }
         let (sender, answer) = oneshot::channel();
         let Some(_open) = self.open(registered, question, call, sender) else {

@@ -113,7 +113,7 @@ fn recently_denied(state: &AppState) -> Result<Markup, ErrorPage> {
                         }
                     }
                 }
-                p class="meta" { "The page of a call says what denied it, and shows a rule that allows its kind." }
+                p class="meta" { "The page of a call says what denied it, and shows a rule that would allow similar calls." }
             }
         }
     })

@@ -1,10 +1,12 @@
 //! Answers: the first one counts, and only for what was shown.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use toolhost_contract::{ChangeSet, UserAnswer};
+use toolhost_contract::{Answer, ChangeSet, UserAnswer};
+use toolhost_kernel::CallbackPrompter;
 
 use super::world::{TestTerminal, World};
 use crate::state::Permission;
@@ -179,6 +181,22 @@ async fn the_terminal_and_the_page_ask_at_the_same_time() {
     let late = browser.answer(&page, "deny", &[]).await;
     assert_eq!(late.status, StatusCode::CONFLICT);
     late.assert_contains("was approved by the terminal");
+}
+
+#[tokio::test]
+async fn a_question_that_the_terminal_cannot_show_is_asked_on_the_page() {
+    let problem = "too long to review at a terminal".to_owned();
+    let terminal = CallbackPrompter::new("the terminal", move |_, _| {
+        ready(Answer::Unreviewable {
+            problem: problem.clone(),
+        })
+    });
+    let world = World::with(Permission::ReadWrite, Arc::new(terminal));
+    let call = world.ask("c-1", "write", write("a.txt")).await;
+    let browser = world.browser().await;
+    let page = browser.get("/").await;
+    browser.answer(&page, "offer:0", &[]).await;
+    assert!(call.await.unwrap().result.is_ok());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Who denied a call, and how its kind can be allowed.
+//! Who denied a call, and which rule would allow similar calls.
 
 use serde_json::Value;
 use toolhost_store::CallRow;

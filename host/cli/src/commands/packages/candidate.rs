@@ -2,8 +2,8 @@
 
 use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, text};
 use toolhost_packages::{
-    Change, FetchOptions, Fetched, LockedPlugin, PackageError, Reference, RevocationList, Signer,
-    Verified, changes,
+    Change, FetchOptions, Fetched, LockedPlugin, PackageError, PublicKey, Reference,
+    RevocationList, Signer, Verified, changes,
 };
 
 use super::{Packages, notify_running_hosts};
@@ -21,6 +21,8 @@ pub struct Candidate {
     pub old: Option<LockedPlugin>,
     /// What differs from it.
     pub changes: Vec<Change>,
+    /// The list of revoked versions of its author, which is stored only if the package is installed.
+    revocations: Option<(PublicKey, RevocationList)>,
 }
 
 impl Packages {
@@ -60,8 +62,14 @@ impl Packages {
         let manifest = loaded.manifest().clone();
         let tools = loaded.tools().to_vec();
         let locked = verified.locked(&manifest, &tools);
-        self.refresh_revocations(&locked).await?;
-        self.refuse_revoked(locked.content, locked.signer.as_ref())?;
+        let mut known = self.store.revocations()?;
+        let mut revocations = self.revocation_list(&locked).await?;
+        if let Some((key, list)) = revocations.clone() {
+            let merged = known.merge(key, list);
+            revocations = revocations.filter(|_| merged.is_ok());
+            warn_unless_local(&locked, merged)?;
+        }
+        known.check(locked.content, locked.signer.as_ref(), &trust.signers)?;
         let installed = self.store.installed()?;
         if let Some(conflict) = installed.conflict(&locked) {
             return Err(conflict.into());
@@ -86,6 +94,7 @@ impl Packages {
             tools,
             old,
             changes,
+            revocations,
         })
     }
 
@@ -93,44 +102,69 @@ impl Packages {
     pub fn commit(&self, candidate: Candidate) -> Result<LockedPlugin, CliError> {
         let old = candidate.old.map(|old| old.content);
         let locked = candidate.locked.clone();
+        if let Some((key, list)) = candidate.revocations {
+            self.store_revocations(&locked, key, list)?;
+        }
         self.store
             .commit(candidate.verified, candidate.locked, old)?;
         Ok(locked)
     }
 
-    fn refuse_revoked(&self, content: Digest, signer: Option<&Signer>) -> Result<(), CliError> {
-        let trusted = &self.settings.core.trust.signers;
-        Ok(self.store.revocations()?.check(content, signer, trusted)?)
+    /// Stores the list of revoked versions from the registry of an installed, signed package, and tells running hosts about
+    /// new ones.
+    pub async fn refresh_revocations(&self, plugin: &LockedPlugin) -> Result<(), CliError> {
+        match self.revocation_list(plugin).await? {
+            Some((key, list)) => self.store_revocations(plugin, key, list),
+            None => Ok(()),
+        }
     }
 
-    /// Gets the list of revoked versions from the registry of a signed package, and tells running hosts about new ones. A
-    /// list that cannot be read is a warning: a registry could withhold it as well.
-    pub async fn refresh_revocations(&self, plugin: &LockedPlugin) -> Result<(), CliError> {
+    /// Gets the list of revoked versions from the registry of a signed package. One that cannot be read is a warning: a
+    /// registry could withhold it as well.
+    async fn revocation_list(
+        &self,
+        plugin: &LockedPlugin,
+    ) -> Result<Option<(PublicKey, RevocationList)>, CliError> {
         let key = plugin.signer.as_ref().and_then(Signer::key);
         let (Reference::Registry(reference), Some(key)) = (&plugin.source, key) else {
-            return Ok(());
+            return Ok(None);
         };
-        let merged = match self.registry.revocations(reference, key).await {
-            Ok(None) => return Ok(()),
-            Ok(Some(bundle)) => RevocationList::verify(&bundle, &[key]).and_then(|(key, list)| {
-                self.store
-                    .change_revocations(|revocations| revocations.merge(key, list))
-            }),
+        let list = match self.registry.revocations(reference, key).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(bundle)) => RevocationList::verify(&bundle, &[key]),
             Err(error) => Err(error),
         };
-        match merged {
-            Ok(has_new) => {
-                if has_new && self.notifies {
-                    notify_running_hosts();
-                }
-                Ok(())
-            }
-            Err(error @ (PackageError::Io { .. } | PackageError::StoreBusy)) => Err(error.into()),
-            Err(error) => {
-                let name = &plugin.name;
-                note(&format!("warning: revoked versions of {name}: {error}"));
-                Ok(())
-            }
+        warn_unless_local(plugin, list)
+    }
+
+    fn store_revocations(
+        &self,
+        plugin: &LockedPlugin,
+        key: PublicKey,
+        list: RevocationList,
+    ) -> Result<(), CliError> {
+        let merged = self
+            .store
+            .change_revocations(|revocations| revocations.merge(key, list));
+        if warn_unless_local(plugin, merged)? == Some(true) && self.notifies {
+            notify_running_hosts();
+        }
+        Ok(())
+    }
+}
+
+/// Turns an error of a list of revoked versions into a warning, unless the cause is on this machine.
+fn warn_unless_local<T>(
+    plugin: &LockedPlugin,
+    result: Result<T, PackageError>,
+) -> Result<Option<T>, CliError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error @ (PackageError::Io { .. } | PackageError::StoreBusy)) => Err(error.into()),
+        Err(error) => {
+            let name = &plugin.name;
+            note(&format!("warning: revoked versions of {name}: {error}"));
+            Ok(None)
         }
     }
 }

@@ -80,8 +80,11 @@ pub async fn sync(args: SyncArgs) -> Result<Exit, CliError> {
         return check(&packages, &entries);
     }
     let mut candidates = Vec::new();
-    for entry in &entries {
-        packages.refresh_revocations(entry).await?;
+    let installed_now = packages.store.installed()?;
+    for entry in installed_now.plugins() {
+        if entries.contains(entry) {
+            packages.refresh_revocations(entry).await?;
+        }
     }
     let now = Installed::read(&packages)?;
     for entry in &entries {

@@ -35,8 +35,8 @@ pub fn run_dialog(
     if !ask.is_pending() {
         return Answer::Deny { note: None };
     }
-    if let Some(note) = question_text::layout_problem(&ask.question, &ask.call, keys.layout()) {
-        return Answer::Deny { note: Some(note) };
+    if let Some(problem) = question_text::layout_problem(&ask.question, &ask.call, keys.layout()) {
+        return Answer::Unreviewable { problem };
     }
     let mut dialog = Dialog {
         keys,

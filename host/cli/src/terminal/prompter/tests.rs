@@ -272,12 +272,12 @@ fn an_mcp_tool_is_shown_with_its_server() {
 fn overlong_inputs_are_denied_without_a_prompt() {
     let input = json!({"query": "x".repeat(20_000)});
     let result = run_dialog(&[tool("srv", "mcp__srv__look_up", input)], &[]);
-    let [Answer::Deny { note: Some(note) }] = &result.answers[..] else {
+    let [Answer::Unreviewable { problem }] = &result.answers[..] else {
         panic!("{:?}", result.answers)
     };
     assert!(
-        note.contains("19.5 KiB") && note.contains("--allow-tool mcp__srv__look_up"),
-        "{note}"
+        problem.contains("19.5 KiB") && problem.contains("--allow-tool mcp__srv__look_up"),
+        "{problem}"
     );
     assert_eq!(result.screen, "");
     // All of it can be viewed as a difference.
@@ -288,10 +288,7 @@ fn overlong_inputs_are_denied_without_a_prompt() {
     let mut other = write("a", &content);
     other.input["then"] = json!(hidden);
     let result = run_dialog(&[other], &["y"]);
-    assert!(matches!(
-        &result.answers[..],
-        [Answer::Deny { note: Some(_) }]
-    ));
+    assert!(matches!(&result.answers[..], [Answer::Unreviewable { .. }]));
 }
 
 #[test]
@@ -311,10 +308,10 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     );
 
     let result = run_dialog(&[command(&lines(1_500))], &[]);
-    let [Answer::Deny { note: Some(note) }] = &result.answers[..] else {
+    let [Answer::Unreviewable { problem }] = &result.answers[..] else {
         panic!("{:?}", result.answers)
     };
-    assert!(note.contains("lines, too long to review"), "{note}");
+    assert!(problem.contains("lines, too long to review"), "{problem}");
     assert_eq!(result.screen, "");
 
     let new = "x\n".repeat(450);
