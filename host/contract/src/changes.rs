@@ -366,6 +366,9 @@ pub enum CommitError {
     /// The commit failed. No changes remain unless the error lists them.
     #[error("{}", .0.message)]
     Failed(Box<CallError>),
+    /// The commit failed, and so did its rollback. Some changes remain until recovery succeeds.
+    #[error("{}", .0.message)]
+    Incomplete(Box<CallError>),
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use toolhost_contract::lifecycle::Timestamp;
 use toolhost_contract::{CallError, CommitError, CommitRecovery, RecoveryOutcome};
 use toolhost_store::{CommitError as JournalError, CommitRow, CommitState, Store};
@@ -17,16 +18,21 @@ pub async fn recover(
     for row in store.adopt_commits().await? {
         let (files, id, body) = (Arc::clone(files), row.id.clone(), row.body.clone());
         let looked = tokio::task::spawn_blocking(move || files.recover(&id, &body)).await;
-        let recovered = looked.unwrap_or_else(|_| Err(CallError::internal("recovery panicked")));
-        match &recovered {
-            Ok(RecoveryOutcome::Committed) => {
-                end(store, &row, CommitState::Done, now).await?;
-            }
+        let mut recovered =
+            looked.unwrap_or_else(|_| Err(CallError::internal("recovery panicked")));
+        let state = match &recovered {
+            Ok(RecoveryOutcome::Committed) => Some(CommitState::Done),
             Ok(RecoveryOutcome::RolledBack | RecoveryOutcome::PartiallyRolledBack(_)) => {
-                end(store, &row, CommitState::Reverted, now).await?;
+                Some(CommitState::Reverted)
             }
             // Left unchanged and tried again at the next start.
-            Err(_) => {}
+            Err(_) => None,
+        };
+        if let Some(state) = state
+            && let Err(error) = end(store, &row, state, now).await
+        {
+            // One row that cannot be settled must not prevent the start.
+            recovered = Err(CallError::internal(error));
         }
         all.push((row, recovered));
     }
@@ -68,28 +74,51 @@ pub async fn undo(
             .map_err(|error| UndoError::Failed(Box::new(error)))?,
         ..row.clone()
     };
+    let id = undoing.id.clone();
+    // A separate task, so that the result is recorded even if the caller stops waiting.
+    let run = run_undo(
+        store.clone(),
+        Arc::clone(files),
+        undoing,
+        row.body.clone(),
+        now,
+    );
+    let result = tokio::spawn(run).await;
+    result.unwrap_or_else(|_| Err(UndoError::Failed(Box::new(panicked()))))?;
+    Ok(id)
+}
+
+async fn run_undo(
+    store: Store,
+    files: Arc<dyn CommitRecovery>,
+    undoing: CommitRow,
+    body: Value,
+    now: Timestamp,
+) -> Result<(), UndoError> {
     store.begin_commit(undoing.clone()).await?;
-    let (worker, id, body) = (Arc::clone(files), undoing.id.clone(), row.body.clone());
-    let result = tokio::task::spawn_blocking(move || worker.undo(&id, &body))
+    let id = undoing.id.clone();
+    let result = tokio::task::spawn_blocking(move || files.undo(&id, &body))
         .await
-        .unwrap_or_else(|_| {
-            let error = CallError::internal("the undo panicked");
-            Err(CommitError::Failed(Box::new(error)))
-        });
+        .unwrap_or_else(|_| Err(CommitError::Incomplete(Box::new(panicked()))));
+    if let Some(state) = final_state(&result) {
+        end(&store, &undoing, state, now).await?;
+    }
+    result.map_err(|error| match error {
+        CommitError::Conflict(paths) => UndoError::Conflict(paths),
+        CommitError::Failed(error) | CommitError::Incomplete(error) => UndoError::Failed(error),
+    })
+}
+
+fn panicked() -> CallError {
+    CallError::internal("the undo panicked")
+}
+
+/// The state in which a commit ends. `None` leaves it begun, so that the next start recovers it.
+pub(crate) fn final_state(result: &Result<(), CommitError>) -> Option<CommitState> {
     match result {
-        Ok(()) => {
-            end(store, &undoing, CommitState::Done, now).await?;
-            Ok(undoing.id)
-        }
-        Err(error) => {
-            store
-                .end_commit(&undoing.id, CommitState::Reverted, now.0)
-                .await?;
-            Err(match error {
-                CommitError::Conflict(paths) => UndoError::Conflict(paths),
-                CommitError::Failed(error) => UndoError::Failed(error),
-            })
-        }
+        Ok(()) => Some(CommitState::Done),
+        Err(CommitError::Conflict(_) | CommitError::Failed(_)) => Some(CommitState::Reverted),
+        Err(CommitError::Incomplete(_)) => None,
     }
 }
 
@@ -106,3 +135,6 @@ async fn end(
     }
     store.end_commits(ends, now.0).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,6 +327,9 @@ fn commit_error(error: ApplyError) -> CallError {
 fn apply_error(error: ApplyError) -> CommitError {
     match error {
         ApplyError::Conflicts(conflicts) => conflict_error(&conflicts),
+        error @ ApplyError::RevertFailed { .. } => {
+            CommitError::Incomplete(Box::new(commit_error(error)))
+        }
         error => failed_commit(commit_error(error)),
     }
 }

@@ -173,10 +173,8 @@ fn undo_conflict(connection: &Connection, of: &str) -> rusqlite::Result<Option<C
     let id = of.to_owned();
     match found {
         None => return Ok(Some(CommitError::Unknown { id })),
-        Some(state @ (CommitState::Begun | CommitState::Reverted)) => {
-            return Ok(Some(CommitError::Unsettled { id, state }));
-        }
-        Some(CommitState::Done | CommitState::Undone) => {}
+        Some(CommitState::Done) => {}
+        Some(state) => return Ok(Some(CommitError::NotDone { id, state })),
     }
     let by = connection
         .prepare_cached("SELECT id FROM commits WHERE state = 'begun' AND of = ?1")?

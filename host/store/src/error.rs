@@ -139,10 +139,10 @@ pub enum CommitError {
     #[error("commit `{}` already exists; choose another id", name(id))]
     Exists { id: String },
     #[error(
-        "commit `{}` is {state}; only commits that are done or undone can be undone or redone",
+        "commit `{}` is {state}; only commits that are done can be undone or redone",
         name(id)
     )]
-    Unsettled { id: String, state: CommitState },
+    NotDone { id: String, state: CommitState },
     #[error(
         "commit `{}` is being undone or redone by `{}`; try again when that has ended",
         name(id),

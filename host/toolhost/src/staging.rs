@@ -40,13 +40,13 @@ pub fn open_temporary() -> Result<(Staging, ScratchDir), Error> {
 
 /// Deletes old undo data on a background thread. A failure is retried at the next run.
 pub fn sweep(store: &Store, staging: &Staging, settings: &RetentionSettings) {
-    let Some(keep) = required_content(store) else {
+    let Some((keep, unfinished)) = required_data(store) else {
         return;
     };
     let blobs = Arc::clone(&staging.blobs);
     let (bytes, age) = undo_limits(settings);
     // Does not hold the store, because dropping its last clone waits for writes and this thread is not joined.
-    std::thread::spawn(move || blobs.sweep(bytes, age, SystemTime::now(), &keep));
+    std::thread::spawn(move || blobs.sweep(bytes, age, SystemTime::now(), &keep, &unfinished));
 }
 
 /// Deletes old undo data. Returns `None` if an unfinished commit cannot be read, because it may need any of the data.
@@ -55,9 +55,10 @@ pub fn sweep_now(
     staging: &Staging,
     settings: &RetentionSettings,
 ) -> Option<std::io::Result<SweepStats>> {
-    let keep = required_content(store)?;
+    let (keep, unfinished) = required_data(store)?;
     let (bytes, age) = undo_limits(settings);
-    Some(staging.blobs.sweep(bytes, age, SystemTime::now(), &keep))
+    let blobs = &staging.blobs;
+    Some(blobs.sweep(bytes, age, SystemTime::now(), &keep, &unfinished))
 }
 
 fn undo_limits(settings: &RetentionSettings) -> (u64, Duration) {
@@ -65,9 +66,10 @@ fn undo_limits(settings: &RetentionSettings) -> (u64, Duration) {
     (bytes, settings.undo_age.unwrap_or(Duration::MAX))
 }
 
-/// The data that unfinished commits may need, or `None` if one of them cannot be read.
-fn required_content(store: &Store) -> Option<HashSet<ContentHash>> {
+/// The content that unfinished commits may need, and their ids; `None` if one of them cannot be read.
+fn required_data(store: &Store) -> Option<(HashSet<ContentHash>, HashSet<String>)> {
     let mut needed = HashSet::new();
+    let mut unfinished = HashSet::new();
     for row in store.begun_commits().ok()? {
         for change in Vec::<Change>::deserialize(&row.body).ok()? {
             needed.extend(
@@ -76,8 +78,9 @@ fn required_content(store: &Store) -> Option<HashSet<ContentHash>> {
                     .filter_map(content_hash),
             );
         }
+        unfinished.insert(row.id);
     }
-    Some(needed)
+    Some((needed, unfinished))
 }
 
 fn content_hash(image: &PathState) -> Option<ContentHash> {

@@ -143,13 +143,14 @@ impl BlobStore {
     }
 
     /// Removes the oldest blobs until the rest fit `max_bytes` and none is older than `max_age`; never removes
-    /// those in `keep`.
+    /// those in `keep`, nor what recovery of the `unfinished` commits needs.
     pub fn sweep(
         &self,
         max_bytes: u64,
         max_age: Duration,
         now: SystemTime,
         keep: &HashSet<ContentHash>,
+        unfinished: &HashSet<String>,
     ) -> io::Result<SweepStats> {
         /// Temporary files younger than this can belong to a commit that is still running.
         const UNFINISHED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -161,8 +162,9 @@ impl BlobStore {
             let kind = entry.file_type()?;
             if kind.is_dir() && name.len() == 2 {
                 list(&entry.path(), keep, &mut found)?;
-            } else if kind.is_file() && name.to_string_lossy().starts_with(APPLIED_PREFIX) {
-                if age(entry.metadata()?.modified()?) > max_age {
+            } else if let Some(commit) = name.to_string_lossy().strip_prefix(APPLIED_PREFIX) {
+                let is_needed = unfinished.contains(commit);
+                if !is_needed && kind.is_file() && age(entry.metadata()?.modified()?) > max_age {
                     fs::remove_file(entry.path())?;
                 }
             } else if kind.is_file() && name.to_string_lossy().starts_with(TEMP_PREFIX) {
@@ -344,7 +346,13 @@ mod tests {
         })));
         let now = SystemTime::now();
         blobs
-            .sweep(u64::MAX, Duration::from_secs(60), now, &HashSet::new())
+            .sweep(
+                u64::MAX,
+                Duration::from_secs(60),
+                now,
+                &HashSet::new(),
+                &HashSet::new(),
+            )
             .unwrap();
         let renewed = renewed.recv_timeout(Duration::from_secs(120)).unwrap();
         assert_eq!(renewed.is_ok(), blobs.has(hash, 7));
@@ -373,7 +381,13 @@ mod tests {
             file.set_modified(SystemTime::now()).unwrap();
         })));
         blobs
-            .sweep(u64::MAX, Duration::from_secs(60), now, &HashSet::new())
+            .sweep(
+                u64::MAX,
+                Duration::from_secs(60),
+                now,
+                &HashSet::new(),
+                &HashSet::new(),
+            )
             .unwrap();
         MEANWHILE.set(None);
         assert!(blobs.has(hash, 7));

@@ -61,13 +61,15 @@ pub async fn approve_deferred(
     // The first answer closes the question; later ones fail here.
     claim(store, call, "allow_once", by, note, at).await?;
     let project = saved.get("project").and_then(Value::as_str);
-    store
-        .put_approval(approvals::row(&approval, project))
-        .await
-        .map_err(|error| match error {
+    let approval_row = approvals::row(&approval, project);
+    if let Err(error) = store.put_approval(approval_row).await {
+        // Without its approval, the answer would only keep others from answering.
+        store.clear_answer(call).await?;
+        return Err(match error {
             ApprovalError::Store(error) => DeferredError::Store(error),
             error => not_approvable(error.to_string()),
-        })?;
+        });
+    }
     let steps = [
         Transition::Approved {
             by: by.to_owned(),

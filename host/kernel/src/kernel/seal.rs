@@ -35,15 +35,14 @@ impl Kernel {
                 session: row.session.clone().into(),
                 ..Principal::default()
             });
-            // Commits of a stopped host have been completed or reverted by now.
             let filter = CommitFilter {
                 call: Some(row.id.clone()),
                 limit: 1,
                 ..CommitFilter::default()
             };
             let last = store.commits(&filter)?.into_iter().next();
-            let made = last.map(|commit| commit.state == CommitState::Done);
-            let Some((seal, write)) = seal_row(row, made, self.journal.clock.now().0) else {
+            let state = last.map(|commit| commit.state);
+            let Some((seal, write)) = seal_row(row, state, self.journal.clock.now().0) else {
                 continue;
             };
             let Write::Call { row, .. } = &write else {
@@ -60,16 +59,23 @@ impl Kernel {
     }
 }
 
-fn seal_row(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(SealedCall, Write)> {
+/// `commit` is the state of the last commit of the call, after recovery.
+fn seal_row(
+    mut row: CallRow,
+    commit: Option<CommitState>,
+    at_ms: i64,
+) -> Option<(SealedCall, Write)> {
     let was = CallState::parse(&row.state)?;
     let to = Transition::Sealed.next_state(was)?;
     let held = row.record["policyRuleId"] == policy::STAGED_AUTHORIZER;
-    let advice = match made {
-        Some(true) => {
+    let advice = match commit {
+        Some(CommitState::Done) => {
             "its changes to files were made before its host stopped; check them before calling again"
         }
-        // Reverted at this start.
-        Some(false) => {
+        Some(CommitState::Begun) => {
+            "it was interrupted and its changes can be incomplete; check its files, and start the host again to revert them"
+        }
+        Some(CommitState::Reverted | CommitState::Undone) => {
             "it was interrupted and its changes were reverted; check its files before calling again"
         }
         None if held && was == CallState::Executing => {

@@ -19,6 +19,7 @@ use super::{Kernel, Refusal};
 use crate::ToolEntry;
 use crate::journal::{Journal, store_error};
 use crate::schedule::Permit;
+use crate::undo;
 
 /// Maximum number of runs of one call, when its input or what it read changes in the meantime.
 const MAX_RUNS: usize = 5;
@@ -146,7 +147,7 @@ impl Kernel {
                 Ok(CommitOutcome::Committed(outcome.into()))
             }
             Err(CommitError::Conflict(paths)) => rerun(run, paths).await,
-            Err(CommitError::Failed(error)) => Err(error),
+            Err(CommitError::Failed(error) | CommitError::Incomplete(error)) => Err(error),
         }
     }
 
@@ -270,11 +271,7 @@ async fn apply_commit(
     crate::crash_point::at("commit_begun");
     let result = staged.commit(id.clone()).await;
     crate::crash_point::at("commit_made");
-    let state = match &result {
-        Ok(()) => CommitState::Done,
-        Err(_) => CommitState::Reverted,
-    };
-    if let Some(store) = &journal.store {
+    if let (Some(store), Some(state)) = (&journal.store, undo::final_state(&result)) {
         let at = journal.clock.now().0;
         // The files are changed or reverted even if the result cannot be recorded. Recovery checks the files of a row
         // without a result.

@@ -112,7 +112,7 @@ async fn an_undo_and_its_commit_change_atomically() {
 }
 
 #[tokio::test]
-async fn a_commit_is_undone_only_when_it_is_settled_and_by_one_at_a_time() {
+async fn a_commit_is_undone_only_when_it_is_done_and_by_one_at_a_time() {
     let home = Home::new();
     let store = home.open();
     let undo = |id: &str, of: &str| CommitRow {
@@ -132,7 +132,7 @@ async fn a_commit_is_undone_only_when_it_is_settled_and_by_one_at_a_time() {
     }
     let id = |id: &str| id.to_owned();
     let unknown = |of: &str| Err(CommitError::Unknown { id: id(of) });
-    let unsettled = |of: &str, state| Err(CommitError::Unsettled { id: id(of), state });
+    let not_done = |of: &str, state| Err(CommitError::NotDone { id: id(of), state });
     let busy = |of: &str, by: &str| {
         Err(CommitError::Busy {
             id: id(of),
@@ -142,12 +142,11 @@ async fn a_commit_is_undone_only_when_it_is_settled_and_by_one_at_a_time() {
     for (row, expected) in [
         (undo("u1", "none"), unknown("none")),
         (undo("u1", "u1"), unknown("u1")),
-        (undo("u1", "begun"), unsettled("begun", Begun)),
-        (undo("u1", "reverted"), unsettled("reverted", Reverted)),
+        (undo("u1", "begun"), not_done("begun", Begun)),
+        (undo("u1", "reverted"), not_done("reverted", Reverted)),
         (undo("u1", "done"), Ok(())),
         (undo("u2", "done"), busy("done", "u1")),
-        (undo("u3", "undone"), Ok(())),
-        (undo("u2", "undone"), busy("undone", "u3")),
+        (undo("u3", "undone"), not_done("undone", Undone)),
     ] {
         assert_eq!(store.begin_commit(row.clone()).await, expected, "{row:?}");
     }
@@ -156,7 +155,10 @@ async fn a_commit_is_undone_only_when_it_is_settled_and_by_one_at_a_time() {
     store.begin_commit(undo("u2", "done")).await.unwrap();
     let ends = vec![(id("u2"), Done), (id("done"), Undone)];
     store.end_commits(ends, 3).await.unwrap();
-    store.begin_commit(undo("u4", "done")).await.unwrap();
+    let again = store.begin_commit(undo("u4", "done")).await;
+    assert_eq!(again, not_done("done", Undone));
+    // A redo undoes the undo.
+    store.begin_commit(undo("r1", "u2")).await.unwrap();
 }
 
 #[tokio::test]

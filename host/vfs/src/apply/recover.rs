@@ -5,6 +5,9 @@
 //! atomic, so recovery can be interrupted and run again.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 
 use rustix::{fs::AtFlags, io::Errno};
 
@@ -16,7 +19,7 @@ use super::{
     roots::{EntryRef, Observation, is_same},
     run::{Run, child_location, conflict_if_changed, first_name, save_error, with_target_path},
 };
-use crate::{Location, PathState};
+use crate::{FileState, Location, PathState};
 
 /// Result of the rollback of one path.
 type RollbackResult = Result<Option<Conflict>, ApplyError>;
@@ -114,7 +117,7 @@ impl<'a> Run<'a> {
                 at, before, after, ..
             } => {
                 if self.blobs.is_marked(&self.marker(n)) {
-                    return self.restore_in_place(n, at, before);
+                    return self.restore_in_place(n, at, before, after);
                 }
                 self.restore_replaced(n, at, before, after, aside)
             }
@@ -241,23 +244,37 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The file can be partially written, so its content proves nothing; the marker proves that this commit wrote
-    /// it.
-    fn restore_in_place(&mut self, n: usize, at: &Location, before: &PathState) -> RollbackResult {
+    /// The marker says that this commit may have written the file, completely or in part.
+    fn restore_in_place(
+        &mut self,
+        n: usize,
+        at: &Location,
+        before: &PathState,
+        after: &PathState,
+    ) -> RollbackResult {
         let observation: Observation = self.roots.observe(at, None)?;
-        match (before, &observation.image) {
+        match (before, after, &observation.image) {
             _ if observation.is(before) => Ok(None),
-            (PathState::File(image), Some(PathState::File(_))) => {
-                if !self.blobs.has(image.hash, image.size) {
-                    return Err(ApplyError::ContentNotSaved(at.clone()));
-                }
-                let saved = std::fs::File::open(self.blobs.path(image.hash));
+            (PathState::File(old), PathState::File(new), Some(PathState::File(_))) => {
+                let saved = self.open_saved(at, old)?;
                 let spot = self.roots.entry(at)?;
-                self.write_in_place(n, &spot, saved.map_err(save_error(at))?, image)?;
+                let found = spot.open_file()?;
+                let written = self.open_saved(at, new)?;
+                if !is_partial_write(&found, &saved, &written).map_err(save_error(at))? {
+                    return Ok(conflict_if_changed(at, after, observation));
+                }
+                self.write_in_place(n, &spot, saved, old)?;
                 Ok(None)
             }
             _ => Ok(conflict_if_changed(at, before, observation)),
         }
+    }
+
+    fn open_saved(&self, at: &Location, image: &FileState) -> Result<File, ApplyError> {
+        if !self.blobs.has(image.hash, image.size) {
+            return Err(ApplyError::ContentNotSaved(at.clone()));
+        }
+        File::open(self.blobs.path(image.hash)).map_err(save_error(at))
     }
 
     /// Makes sure that `image` is at `aside`: displaced there by the step, or recreated from the blob store.
@@ -310,4 +327,47 @@ impl<'a> Run<'a> {
             spot.observe(None)?,
         ))
     }
+}
+
+/// Whether the content can be that of a file during the change from `old` to `new`: each byte is that of one of them, or
+/// zero, because a file system can extend a file before it writes to it.
+fn is_partial_write(found: &File, old: &File, new: &File) -> io::Result<bool> {
+    const CHUNK: usize = 64 << 10;
+    let mut chunks = [vec![0; CHUNK], vec![0; CHUNK], vec![0; CHUNK]];
+    let mut offset = 0;
+    loop {
+        let [now, was, will] = &mut chunks;
+        let length = read_chunk(found, now, offset)?;
+        if length == 0 {
+            return Ok(true);
+        }
+        let (was_length, will_length) = (
+            read_chunk(old, was, offset)?,
+            read_chunk(new, will, offset)?,
+        );
+        let (was, will) = (&was[..was_length], &will[..will_length]);
+        let is_known = |(at, byte): (usize, &u8)| {
+            was.get(at) == Some(byte)
+                || will.get(at) == Some(byte)
+                || (*byte == 0 && at < was_length.max(will_length))
+        };
+        if !now[..length].iter().enumerate().all(is_known) {
+            return Ok(false);
+        }
+        offset += length as u64;
+    }
+}
+
+/// Fills the buffer from an offset, unless the file ends before.
+fn read_chunk(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read_at(&mut buffer[length..], offset + length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
 }

@@ -297,7 +297,8 @@ impl<'a> Run<'a> {
         rustix::fs::fchmod(&dir, Mode::from_raw_mode(now | mode & PERMISSIONS)).map_err(&failed)
     }
 
-    /// Readers can see partial content, and a crash leaves it; the marker then proves that this commit wrote it.
+    /// Readers can see partial content, and a crash leaves it. Recovery then finds the marker, and recognizes partial content
+    /// with the help of the saved new content.
     pub(super) fn write_in_place(
         &mut self,
         n: usize,
@@ -305,6 +306,10 @@ impl<'a> Run<'a> {
         content: File,
         image: &FileState,
     ) -> Result<(), ApplyError> {
+        if !self.blobs.has(image.hash, image.size) {
+            (self.step)("save the content for a file written in place");
+            self.blobs.put(&content).map_err(save_error(&spot.at))?;
+        }
         let marker = self.marker(n);
         (self.step)("mark a file written in place");
         self.blobs.mark(&marker).map_err(save_error(&spot.at))?;

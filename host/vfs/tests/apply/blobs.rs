@@ -90,10 +90,20 @@ fn a_sweep_enforces_age_and_size_and_keeps_needed_blobs() {
                 hash
             })
             .collect();
-        fs::write(tmp.path().join("note"), "not a blob").expect("write");
+        for name in ["note", "made-c1", "made-c2"] {
+            fs::write(tmp.path().join(name), "not a blob").expect("write");
+        }
+        for name in ["made-c1", "made-c2"] {
+            let marker = File::options().append(true).open(tmp.path().join(name));
+            let old = now - hour * 2_000;
+            marker
+                .and_then(|marker| marker.set_modified(old))
+                .expect("age");
+        }
+        let unfinished = HashSet::from(["c1".to_owned()]);
         let keep: HashSet<ContentHash> = needed.iter().map(|n: &usize| hashes[*n]).collect();
         let swept = blobs
-            .sweep(max_bytes, hour * max_hours, now, &keep)
+            .sweep(max_bytes, hour * max_hours, now, &keep, &unfinished)
             .expect("sweep");
         let left: Vec<usize> = (0..5).filter(|n| blobs.has(hashes[*n], 10)).collect();
         assert_eq!(left, retained);
@@ -104,6 +114,7 @@ fn a_sweep_enforces_age_and_size_and_keeps_needed_blobs() {
             kept: retained.len() as u64 * 10,
         };
         assert_eq!(swept, expected);
-        assert!(tmp.path().join("note").exists());
+        assert!(tmp.path().join("note").exists() && tmp.path().join("made-c1").exists());
+        assert!(!tmp.path().join("made-c2").exists());
     }
 }

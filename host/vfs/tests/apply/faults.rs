@@ -229,6 +229,22 @@ fn in_place(dir: &Path) {
         assert_eq!(left.expect("recover"), [], "step {number}");
         assert_eq!(world.tree(), before, "step {number}");
     }
+    undo(&roots, &changes, "u2", &world.blobs, &mut silent).expect("undo");
+    // A change by another program after the crash is reported and left.
+    let ops = world.ops(&changes, &after);
+    let mut stop = |operation: &str| {
+        if operation == "write in place" {
+            std::panic::resume_unwind(Box::new(Stop));
+        }
+    };
+    let commit = || world.commit(ops, &mut stop);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(commit)).is_err());
+    fs::write(world.path("d/f"), "by hand").expect("edit");
+    let left = recover(&roots, &changes, "c1", &world.blobs, &mut silent).expect("recover");
+    let paths: Vec<_> = left.iter().map(|one| one.at.path.as_str()).collect();
+    assert_eq!(paths, ["d/f"]);
+    let text = fs::read_to_string(world.path("d/f")).expect("read");
+    assert_eq!(text, "by hand");
     let _ = lock(0o755);
 }
 
