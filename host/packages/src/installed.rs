@@ -1,5 +1,6 @@
 //! The installed packages as a host loads them, and the checks before it loads any plugin file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,6 +9,7 @@ use toolhost_contract::Digest;
 use crate::error::PackageError;
 use crate::lock::LockFile;
 use crate::revocation::Revocations;
+use crate::signer::Signer;
 use crate::store::PackageStore;
 use crate::trust::TrustPolicy;
 
@@ -23,6 +25,8 @@ pub struct InstalledPackages {
 struct Snapshot {
     installed: LockFile,
     revocations: Revocations,
+    /// The signers of all files that were installed since the host started: a host can still use an earlier one.
+    signers: BTreeMap<Digest, Signer>,
 }
 
 impl InstalledPackages {
@@ -38,13 +42,14 @@ impl InstalledPackages {
         let Some(store) = &self.store else {
             return Ok(Vec::new());
         };
-        let read = Snapshot {
-            installed: store.installed()?,
-            revocations: store.revocations()?,
-        };
-        let plugins = read.installed.plugins().iter();
-        let files = plugins.map(|plugin| store.file(plugin)).collect();
-        *self.read.write().unwrap_or_else(PoisonError::into_inner) = read;
+        let (installed, revocations) = (store.installed()?, store.revocations()?);
+        let plugins = installed.plugins().iter();
+        let files = plugins.clone().map(|plugin| store.file(plugin)).collect();
+        let signed = plugins.filter_map(|plugin| Some((plugin.content, plugin.signer.clone()?)));
+        let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
+        read.signers.extend(signed);
+        read.revocations = revocations;
+        read.installed = installed;
         Ok(files)
     }
 
@@ -58,9 +63,7 @@ impl InstalledPackages {
     pub fn is_revoked(&self, digest: Digest, trust: &TrustPolicy) -> bool {
         // The file may have changed, so only what is known of the loaded version counts.
         let read = self.read.read().unwrap_or_else(PoisonError::into_inner);
-        let mut plugins = read.installed.plugins().iter();
-        let plugin = plugins.find(|plugin| plugin.content == digest);
-        let signer = plugin.and_then(|plugin| plugin.signer.as_ref());
+        let signer = read.signers.get(&digest);
         let checked = read.revocations.check(digest, signer, &trust.signers);
         checked.is_err()
     }

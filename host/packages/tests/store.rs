@@ -8,8 +8,9 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use toolhost_contract::{Descriptor, Digest, Manifest};
 use toolhost_packages::{
-    Change, FetchOptions, Fetched, LockedPlugin, PackageError, PackageStore, PublicKey, Reference,
-    Registry, RevocationList, Revocations, Signer, SigningKey, SigstoreRoot, TrustPolicy, changes,
+    Change, FetchOptions, Fetched, InstalledPackages, LockedPlugin, PackageError, PackageStore,
+    PublicKey, Reference, Registry, RevocationList, Revocations, Signer, SigningKey, SigstoreRoot,
+    TrustPolicy, changes,
 };
 
 struct Fixture {
@@ -54,6 +55,15 @@ impl Fixture {
         bytes: &str,
         old: Option<Digest>,
     ) -> Result<LockedPlugin, PackageError> {
+        self.install_signed(bytes, old, None).await
+    }
+
+    async fn install_signed(
+        &self,
+        bytes: &str,
+        old: Option<Digest>,
+        signer: Option<Signer>,
+    ) -> Result<LockedPlugin, PackageError> {
         let fetched = self.fetch(bytes).await?;
         let revocations = self.store.revocations()?;
         let verified = fetched.verify(
@@ -61,7 +71,10 @@ impl Fixture {
             &revocations,
             &FetchOptions::default(),
         )?;
-        let locked = verified.locked(&manifest("1.0.0", &[]), &[]);
+        let locked = LockedPlugin {
+            signer,
+            ..verified.locked(&manifest("1.0.0", &[]), &[])
+        };
         self.store.commit(verified, locked.clone(), old)?;
         Ok(locked)
     }
@@ -122,6 +135,27 @@ async fn files_that_are_no_plain_files_are_refused() {
     let fetched = Fetched::fetch(&fixture.store, &Registry::default(), &source, None).await;
     let error = fetched.map(drop).unwrap_err().to_string();
     assert!(error.contains("longer than 33554432 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn the_author_can_revoke_a_version_that_was_replaced() {
+    let fixture = Fixture::new();
+    let key = SigningKey::create(&fixture.path("key")).unwrap().public();
+    let signer = Some(Signer::Key(key));
+    let loaded = InstalledPackages::new(Some(fixture.store.clone()));
+    let first = fixture.install_signed("one", None, signer.clone()).await;
+    let first = first.unwrap();
+    loaded.refresh().unwrap();
+    let second = fixture
+        .install_signed("two", Some(first.content), signer)
+        .await;
+    second.unwrap();
+    let mut list = RevocationList::default();
+    list.add(first.content, "it leaks").unwrap();
+    let merge = |lists: &mut Revocations| lists.merge(key, list);
+    fixture.store.change_revocations(merge).unwrap();
+    loaded.refresh().unwrap();
+    assert!(loaded.is_revoked(first.content, &TrustPolicy::default()));
 }
 
 #[tokio::test]
