@@ -153,12 +153,15 @@ impl Approvals {
         Ok(known.is_some_and(|known| known == digest.to_string()))
     }
 
-    /// Records the user's approval of a server. If the command has changed, the approvals of its tools are removed.
+    /// Records the user's approval of a server. Approved definitions of tools remain if the command or the sandbox has
+    /// changed, so that the change does not approve other definitions. [`Approvals::forget`] removes them.
     pub fn approve(&self, server: &str, digest: Digest) -> Result<(), ApprovalError> {
         let digest = digest.to_string();
         self.change(server, |known| {
             let is_known = known.as_ref().is_some_and(|known| known.digest == digest);
-            if !is_known {
+            if let Some(known) = known {
+                known.digest = digest;
+            } else {
                 *known = Some(ApprovedServer {
                     digest,
                     listed: false,

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use toolhost_contract::lifecycle::mask_text;
 use toolhost_contract::{Digest, text};
+use toolhost_process::loads_code;
 use url::Url;
 
 use crate::error::ServerError;
@@ -210,7 +212,7 @@ impl ServerProgram {
         let texts = self.args.iter().chain([&self.command]);
         let secrets = texts.flat_map(|text| text.secrets.clone());
         let own = self.env.iter();
-        let own = own.filter(|(name, value)| !affects_program(name) && !value.0.starts_with('/'));
+        let own = own.filter(|(name, value)| !selects_code(name) && !value.0.starts_with('/'));
         secrets
             .chain(own.map(|(_, value)| value.0.clone()))
             .collect()
@@ -247,8 +249,10 @@ impl ServerConfig {
                 );
                 for (name, value) in &program.env {
                     let _ = write!(description, "\n  with ${}", escape(name));
-                    if affects_program(name) {
+                    if selects_code(name) {
                         let _ = write!(description, "={}", escape(&value.0));
+                    } else if affects_program(name) {
+                        let _ = write!(description, "={}", escape(&mask_text(&value.0)));
                     }
                 }
                 if let ServerSandbox::Confined(profile) = &program.sandbox {
@@ -284,9 +288,9 @@ impl ServerConfig {
     }
 
     /// The digest that an approval is bound to: the command, its arguments, the names of its variables, the values of
-    /// those that determine what runs, its directory and its sandbox; or the URL and the names of its headers. Values of the host's
-    /// variables are included, because changing one could start another program. Lengths are included, so that
-    /// different configurations never have the same encoding.
+    /// those that affect what runs, its directory and its sandbox; or the URL and the names of its headers. Values of
+    /// the host's variables are included, because changing one could start another program. Lengths are included, so
+    /// that different configurations never have the same encoding.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -350,11 +354,12 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
 }
 
 /// Whether the value of this variable determines which program runs or what it loads. Such values are not secrets.
-fn affects_program(variable: &str) -> bool {
-    const NAMES: [&str; 10] = [
-        "BASH_ENV",
-        "ENV",
+fn selects_code(variable: &str) -> bool {
+    const NAMES: [&str; 13] = [
+        "DOTNET_STARTUP_HOOKS",
+        "HOME",
         "JAVA_TOOL_OPTIONS",
+        "JDK_JAVA_OPTIONS",
         "NODE_OPTIONS",
         "NODE_PATH",
         "PATH",
@@ -362,8 +367,25 @@ fn affects_program(variable: &str) -> bool {
         "PERL5OPT",
         "RUBYLIB",
         "RUBYOPT",
+        "XDG_CONFIG_HOME",
+        "_JAVA_OPTIONS",
     ];
-    NAMES.contains(&variable) || variable.starts_with("LD_") || variable.starts_with("PYTHON")
+    let name = variable.to_ascii_uppercase();
+    NAMES.contains(&name.as_str())
+        || loads_code(&name)
+        || name.starts_with("LD_")
+        || name.starts_with("PYTHON")
+}
+
+/// Whether the value of this variable affects what runs, including settings of git and of programs that install what
+/// they run. Those can contain passwords in URLs.
+fn affects_program(variable: &str) -> bool {
+    const SETTINGS: [&str; 4] = ["GIT_", "NPM_CONFIG_", "PIP_", "UV_"];
+    const SECRETS: [&str; 4] = ["PASSWORD", "SECRET", "TOKEN", "_AUTH"];
+    let name = variable.to_ascii_uppercase();
+    let is_setting = SETTINGS.iter().any(|start| name.starts_with(start));
+    let is_secret = SECRETS.iter().any(|end| name.ends_with(end));
+    selects_code(variable) || is_setting && !is_secret
 }
 
 /// Quotes and escapes a word for a shell.

@@ -28,7 +28,7 @@ use crate::handler::Handler;
 use crate::line_filter::LineFilter;
 use crate::log::ServerLogger;
 use crate::running_calls::{RunningCall, RunningCalls};
-use crate::throttled_transport::ThrottledTransport;
+use crate::throttled_transport::{SEND_TIMEOUT, ThrottledTransport};
 
 /// Timeout from the start of a program to the end of initialization. A server that does not answer the first attempt is
 /// initialized a second time; the first attempt takes ten seconds.
@@ -213,7 +213,8 @@ async fn initialize(
             let transport = ThrottledTransport::new(
                 AsyncRwTransport::new_client(LineFilter::new(read, Arc::clone(&log)), write),
                 log,
-            );
+            )
+            .with_send_timeout(SEND_TIMEOUT);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         ClientTransport::Http(transport) => {

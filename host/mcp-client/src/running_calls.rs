@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
+use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken, RequestId};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use toolhost_contract::{
@@ -285,6 +285,10 @@ impl RunningCalls {
             let running = Arc::clone(&open.running);
             drop(inner);
             running.progress(progress);
+            return;
+        }
+        // The client's own tokens are numbers. Any other one belongs to no call, and can be long.
+        if !matches!(progress.progress_token.0, NumberOrString::Number(_)) {
             return;
         }
         if inner.early.len() == MAX_EARLY_PROGRESS {

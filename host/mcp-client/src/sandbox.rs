@@ -29,7 +29,8 @@ impl Default for ServerSandbox {
 }
 
 /// What a confined server may access in addition to its own directory, its interpreter and its packages, and the
-/// programs, libraries and settings of the system. Paths are absolute.
+/// programs, libraries and settings of the system. Paths are absolute and real: a server does not start if one of them is
+/// behind a symbolic link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerProfile {
     pub read: Vec<PathBuf>,
@@ -142,6 +143,7 @@ impl SandboxContext {
         &self,
         server: &str,
         profile: &ServerProfile,
+        certificates: Vec<PathBuf>,
     ) -> io::Result<PipedSandbox> {
         let data = self.data.as_ref().ok_or_else(|| {
             io::Error::other("the host has no state directory for the server's own files; set HOME or, in a library, `Builder::state`")
@@ -160,6 +162,7 @@ impl SandboxContext {
             data,
             read: profile.read.clone(),
             write: profile.write.clone(),
+            certificates,
             network,
             hidden: self.hidden.clone(),
             read_only: self.read_only.clone(),

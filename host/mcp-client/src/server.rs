@@ -1,5 +1,6 @@
 //! The lifecycle of one server while the host runs: connect, list, watch, and reconnect after a loss.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use toolhost_contract::BoxFuture;
 
 use rmcp::model::SubscriptionFilter;
-use rmcp::service::{RoleClient, RunningService, Subscription};
+use rmcp::service::{RoleClient, RunningService, Subscription, SubscriptionEnd};
 
 use crate::config::{ServerConfig, TransportConfig};
 use crate::connection::{self, Connection, ConnectionHandle};
@@ -36,7 +37,7 @@ const MIN_LIST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_LIST_PAUSE: Duration = Duration::from_secs(64);
 /// A list is not repeated before this many times the duration of the previous one.
 const LIST_PAUSE_FACTOR: u32 = 10;
-/// How often to check while tools wait for an approval, which another program can record.
+/// How often to check the approvals of the server and its tools, which another program can change.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Timeout for closing a connection before it is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
@@ -308,9 +309,22 @@ impl ServerSupervisor {
         live: &'a ConnectionHandle,
     ) -> BoxFuture<'a, Result<Arc<Listing>, ServerError>> {
         Box::pin(async move {
-            let listing = list(&self.shared.config, live, &self.checks).await?;
+            let config = &self.shared.config;
+            self.checks.check_approved(config).await?;
+            let listing = list(config, live, &self.checks).await?;
             Ok(Arc::new(listing))
         })
+    }
+
+    /// A server can delay its lists, so its approval is checked without one.
+    async fn wait_revoked(&self) -> ServerError {
+        loop {
+            sleep(RECHECK_INTERVAL).await;
+            let checked = self.checks.check_approved(&self.shared.config).await;
+            if let Err(error @ ServerError::Config { .. }) = checked {
+                return error;
+            }
+        }
     }
 
     async fn wait_for_recheck(&self) {
@@ -340,6 +354,7 @@ impl ServerSupervisor {
         let end = tokio::select! {
             end = wait_for_end(self.stop.clone(), &service, &mut child) => end,
             error = self.keep_listed(&live, &changed) => ConnectionEnd::Refused(error),
+            error = self.wait_revoked() => ConnectionEnd::Refused(error),
         };
         // Running calls get their error now, not after the cleanup.
         self.shared.set_state(match &end {
@@ -370,18 +385,21 @@ impl ServerSupervisor {
             let mut listed = Instant::now();
             let mut pause = MIN_LIST_PAUSE;
             loop {
-                let again = tokio::select! {
-                    () = changed.notified() => true,
-                    () = self.shared.relist.notified() => true,
-                    more = next_change(&mut listening) => more,
-                    () = self.wait_for_recheck() => true,
+                let subscribed = tokio::select! {
+                    () = changed.notified() => SubscriptionState::Open,
+                    () = self.shared.relist.notified() => SubscriptionState::Open,
+                    state = next_change(&mut listening) => state,
+                    () = self.wait_for_recheck() => SubscriptionState::Open,
                 };
-                if !again {
+                if subscribed == SubscriptionState::Ended {
                     listening = None;
                     continue;
                 }
                 let quiet = listed.elapsed();
                 sleep(pause.saturating_sub(quiet)).await;
+                if subscribed == SubscriptionState::Lagged {
+                    listening = subscribe(live).await;
+                }
                 let begun = Instant::now();
                 match self.list(live).await {
                     Ok(listing) => self.update_listing(listing),
@@ -435,15 +453,30 @@ async fn subscribe(live: &ConnectionHandle) -> Option<Subscription> {
     }
     let mut filter = SubscriptionFilter::default();
     filter.tools_list_changed = Some(true);
-    let listening = timeout(Duration::from_secs(10), live.peer.listen(filter));
+    // A notification can be large, and one is enough to list again.
+    let listening = live.peer.listen_with_capacity(filter, NonZeroUsize::MIN);
+    let listening = timeout(Duration::from_secs(10), listening);
     listening.await.ok()?.ok()
 }
 
-/// Waits for a change. Returns false if there are no further ones.
-async fn next_change(listening: &mut Option<Subscription>) -> bool {
-    match listening {
-        Some(subscription) => matches!(subscription.next().await, Ok(Some(_))),
-        None => std::future::pending().await,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SubscriptionState {
+    Open,
+    /// It has ended because notifications arrived faster than they were read.
+    Lagged,
+    /// There are no further changes.
+    Ended,
+}
+
+/// Waits for a change.
+async fn next_change(listening: &mut Option<Subscription>) -> SubscriptionState {
+    let Some(subscription) = listening else {
+        return std::future::pending().await;
+    };
+    match (subscription.next().await, subscription.end()) {
+        (Ok(Some(_)), _) => SubscriptionState::Open,
+        (Ok(None), Some(SubscriptionEnd::Lagged { .. })) => SubscriptionState::Lagged,
+        (Ok(None) | Err(_), _) => SubscriptionState::Ended,
     }
 }
 

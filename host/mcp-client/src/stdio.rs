@@ -45,8 +45,11 @@ const CERTIFICATE_VARIABLES: [&str; 18] = [
 const NPM_CERTIFICATE_VARIABLES: [&str; 2] = ["npm_config_cafile", "yarn_https_ca_file_path"];
 
 fn is_inherited(name: &str) -> bool {
-    INHERITED_VARIABLES.contains(&name)
-        || CERTIFICATE_VARIABLES.contains(&name)
+    INHERITED_VARIABLES.contains(&name) || locates_certificates(name)
+}
+
+fn locates_certificates(name: &str) -> bool {
+    CERTIFICATE_VARIABLES.contains(&name)
         || NPM_CERTIFICATE_VARIABLES
             .iter()
             .any(|npm| npm.eq_ignore_ascii_case(name))
@@ -102,8 +105,22 @@ impl StdioDialer {
     pub fn program_reads(&self) -> Vec<PathBuf> {
         let command = self.command(None);
         let found = AllowedPrograms::Any.find(&command.program, &command.path);
-        let reads = found.map(|program| program_reads(&command, &program));
+        let writable = match &self.program.sandbox {
+            ServerSandbox::Confined(profile) => &profile.write[..],
+            ServerSandbox::Unconfined => &[],
+        };
+        let certificates = self.certificates();
+        let reads = found.map(|program| program_reads(&command, &program, &certificates, writable));
         reads.unwrap_or_default().into_iter().collect()
+    }
+
+    /// Files that the certificate variables of the host name. Those of the server's `env` grant nothing.
+    fn certificates(&self) -> Vec<PathBuf> {
+        let named = self
+            .host
+            .iter()
+            .filter(|(name, _)| locates_certificates(name) && !self.program.env.contains_key(name));
+        named.map(|(_, value)| PathBuf::from(value)).collect()
     }
 
     fn failed(&self, reason: &str) -> ServerError {
@@ -124,7 +141,8 @@ impl StdioDialer {
 
     async fn start(&self) -> Result<(PipedProcess, Pipes), ServerError> {
         let confinement = self.confinement()?;
-        let sandbox = confinement.map(|(context, profile)| context.prepare(&self.server, profile));
+        let sandbox = confinement
+            .map(|(context, profile)| context.prepare(&self.server, profile, self.certificates()));
         let sandbox = sandbox
             .transpose()
             .map_err(|error| self.failed(&error.to_string()))?;

@@ -4,14 +4,17 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId, ServerNotification};
+use rmcp::model::{
+    ClientNotification, JsonRpcMessage, NumberOrString, RequestId, ServerNotification,
+};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use toolhost_contract::{BoxFuture, text};
 
 use crate::log::ServerLogger;
@@ -23,6 +26,12 @@ const BURST: u32 = 1_000;
 const MAX_OPEN_REQUESTS: usize = 32;
 /// How long a cancelled request still counts, because work that was started for it takes time to end.
 const CANCELLED_PERIOD: Duration = Duration::from_secs(30);
+/// Maximum length of a request ID and of a progress token, which are kept.
+const MAX_ID_BYTES: usize = 256;
+/// How long a program may take to read a message, including the messages before it.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long messages that are being sent delay the end of a connection.
+const CLOSE_PERIOD: Duration = Duration::from_secs(1);
 
 pub struct ThrottledTransport<T> {
     inner: T,
@@ -33,6 +42,9 @@ pub struct ThrottledTransport<T> {
     requested: HashSet<RequestId>,
     /// A message that was read but not passed on yet.
     held: Option<RxJsonRpcMessage<RoleClient>>,
+    send_timeout: Option<Duration>,
+    /// Set when the connection must end. Messages that are still being sent are dropped.
+    ended: Arc<watch::Sender<bool>>,
     log: Arc<ServerLogger>,
 }
 
@@ -124,8 +136,31 @@ impl<T> ThrottledTransport<T> {
             open: Arc::default(),
             requested: HashSet::new(),
             held: None,
+            send_timeout: None,
+            ended: Arc::new(watch::Sender::new(false)),
             log,
         }
+    }
+
+    /// Ends the connection when sending a message takes longer. Not for HTTP, where a message is sent when its response
+    /// begins.
+    pub fn with_send_timeout(mut self, limit: Duration) -> Self {
+        self.send_timeout = Some(limit);
+        self
+    }
+}
+
+/// The ID that a message makes the client keep.
+fn kept_id(message: &RxJsonRpcMessage<RoleClient>) -> Option<&NumberOrString> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(&request.id),
+        JsonRpcMessage::Notification(notification) => match &notification.notification {
+            ServerNotification::ProgressNotification(progress) => {
+                Some(&progress.params.progress_token.0)
+            }
+            _ => None,
+        },
+        JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
     }
 }
 
@@ -162,8 +197,21 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ThrottledTransport<T> {
         }
         let open = Arc::clone(&self.open);
         let send: BoxFuture<'static, _> = Box::pin(self.inner.send(item));
+        let (ended, limit) = (Arc::clone(&self.ended), self.send_timeout);
+        let log = Arc::clone(&self.log);
         let sent: BoxFuture<'static, _> = Box::pin(async move {
-            let sent = send.await;
+            let mut end = ended.subscribe();
+            let sent = tokio::select! {
+                biased;
+                sent = send => sent,
+                _ = end.wait_for(|ended| *ended) => Ok(()),
+                () = sleep(limit.unwrap_or_default()), if limit.is_some() => {
+                    let seconds = limit.unwrap_or_default().as_secs();
+                    log.line(&format!("it did not read a message within {seconds} s; its connection is closed"));
+                    ended.send_replace(true);
+                    Ok(())
+                }
+            };
             if let Some(id) = answers {
                 open.close(&id);
             }
@@ -179,7 +227,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ThrottledTransport<T> {
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        let close: BoxFuture<'_, _> = Box::pin(self.inner.close());
+        let ended = Arc::clone(&self.ended);
+        let close: BoxFuture<'_, _> = Box::pin(async move {
+            let mut close = pin!(self.inner.close());
+            if let Ok(closed) = timeout(CLOSE_PERIOD, &mut close).await {
+                return closed;
+            }
+            ended.send_replace(true);
+            close.await
+        });
         close
     }
 }
@@ -194,7 +250,20 @@ impl<T: Transport<RoleClient>> ThrottledTransport<T> {
             if at > Instant::now() {
                 sleep_until(at).await;
             }
-            self.held = self.inner.receive().await;
+            let mut ended = self.ended.subscribe();
+            self.held = tokio::select! {
+                message = self.inner.receive() => message,
+                _ = ended.wait_for(|ended| *ended) => return None,
+            };
+        }
+        if let Some(NumberOrString::String(id)) = self.held.as_ref().and_then(kept_id)
+            && id.len() > MAX_ID_BYTES
+        {
+            self.log.line(&format!(
+                "it sent an id of {} bytes; its connection is closed",
+                id.len()
+            ));
+            return None;
         }
         if let Some(JsonRpcMessage::Request(request)) = &self.held {
             self.open.wait_answered(&request.id).await;

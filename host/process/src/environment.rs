@@ -277,7 +277,8 @@ fn default_variables(tty: bool) -> impl Iterator<Item = (&'static str, &'static 
     all.into_iter().chain(plain.iter().copied())
 }
 
-fn loads_code(name: &str) -> bool {
+/// Whether this variable makes a program run code that it was not asked to run.
+pub fn loads_code(name: &str) -> bool {
     CODE_LOADING_VARIABLES.contains(&name) || name.starts_with("BASH_FUNC_")
 }
 

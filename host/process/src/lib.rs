@@ -80,7 +80,7 @@ pub use command::{
     StopAction, Stream,
 };
 pub use confine::missing_kernel_support;
-pub use environment::{DropReason, DroppedVariable, Environment};
+pub use environment::{DropReason, DroppedVariable, Environment, loads_code};
 pub use error::ProcessError;
 pub use head_tail::CapturedOutput;
 pub use job::{Chunk, Job, JobState};

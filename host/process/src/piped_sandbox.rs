@@ -22,8 +22,11 @@ use crate::{OpenPath, PipedCommand, ProcessError, ProgramAccess, SandboxPermissi
 pub struct PipedSandbox {
     /// The home directory of the program, which contains its temporary directory and caches.
     pub data: PathBuf,
+    /// Real paths: the program does not start if one of them is behind a symbolic link.
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
+    /// Files with certificates that it may read, unless it could have chosen what they are.
+    pub certificates: Vec<PathBuf>,
     pub network: PipedNetwork,
     /// Paths that it cannot access, and paths that it cannot change, whatever is granted.
     pub hidden: Vec<PathBuf>,
@@ -74,11 +77,27 @@ pub fn prepare(
             source,
         })
     };
-    let all = |paths: &[PathBuf]| paths.iter().map(open).collect::<Result<Vec<_>, _>>();
+    // A link that was created after the approval would grant something else.
+    let open_real = |path: &PathBuf| {
+        let opened = open(path)?;
+        if opened.path() == path {
+            return Ok(opened);
+        }
+        let real = opened.path().display();
+        let reason = format!("its real path is {real}, which was not approved");
+        Err(ProcessError::Folder {
+            path: path.clone(),
+            source: std::io::Error::other(reason),
+        })
+    };
+    let all = |paths: &[PathBuf]| paths.iter().map(open_real).collect::<Result<Vec<_>, _>>();
     let mut read = all(&sandbox.read)?;
-    // A file that vanishes meanwhile is not needed.
-    let own = program_reads(command, program).into_iter();
-    read.extend(own.filter_map(|path| OpenPath::open(&path).ok()));
+    let temporary = open(&sandbox.data)?;
+    let mut writable = sandbox.write.clone();
+    writable.push(temporary.path().to_owned());
+    // A file that vanishes or is replaced meanwhile is not needed.
+    let own = program_reads(command, program, &sandbox.certificates, &writable);
+    read.extend(own.iter().filter_map(|path| open_real(path).ok()));
     let resolved = |paths: &[PathBuf]| paths.iter().map(|path| resolve_links(path)).collect();
     let wanted = SandboxRequest {
         permissions: SandboxPermissions {
@@ -90,7 +109,7 @@ pub fn prepare(
         },
         path: Vec::new(),
         program: program.to_owned(),
-        temporary: open(&sandbox.data)?,
+        temporary,
         tty: None,
         hidden: resolved(&sandbox.hidden),
         read_only: resolved(&sandbox.read_only),
@@ -126,13 +145,17 @@ pub fn prepare(
 }
 
 /// The files and directories of a program that a sandbox grants without a setting: its interpreter and its packages.
-pub fn program_reads(command: &PipedCommand, program: &Path) -> BTreeSet<PathBuf> {
+/// `certificates` are files of private authorities, and `writable` is what the program can write.
+pub fn program_reads(
+    command: &PipedCommand,
+    program: &Path,
+    certificates: &[PathBuf],
+    writable: &[PathBuf],
+) -> BTreeSet<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let mut reads = ProgramReads::new(&command.path, home.as_deref());
+    let mut reads = ProgramReads::new(&command.path, home.as_deref(), writable);
     reads.add_program(program, &command.arguments, &command.cwd);
-    // The certificates of a private authority.
-    let named = command.variables.iter().map(|(_, value)| Path::new(value));
-    reads.add_certificates(named);
+    reads.add_certificates(certificates);
     reads.into_paths()
 }
 

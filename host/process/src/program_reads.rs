@@ -22,15 +22,18 @@ const MAX_SMALL_FILE: u64 = 64 << 10;
 pub struct ProgramReads<'a> {
     search: &'a [PathBuf],
     home: Option<PathBuf>,
+    /// Directories and files that the program can write, without symbolic links.
+    writable: &'a [PathBuf],
     found: BTreeSet<PathBuf>,
 }
 
 impl<'a> ProgramReads<'a> {
     /// `search` are the directories in which names of programs are looked up.
-    pub fn new(search: &'a [PathBuf], home: Option<&Path>) -> Self {
+    pub fn new(search: &'a [PathBuf], home: Option<&Path>, writable: &'a [PathBuf]) -> Self {
         Self {
             search,
             home: home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned())),
+            writable,
             found: BTreeSet::new(),
         }
     }
@@ -52,22 +55,48 @@ impl<'a> ProgramReads<'a> {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         if INTERPRETERS.contains(&name)
             && let Some(script) = arguments.iter().find(|argument| !argument.starts_with('-'))
-            && let Ok(script) = cwd.join(script).canonicalize()
-            && script.is_file()
+            && let Some(script) = self.resolve(&cwd.join(script))
         {
             self.add_code(&script);
         }
     }
 
-    /// Adds absolute paths of files with certificates. Other values of variables are ignored.
-    pub fn add_certificates<'p>(&mut self, values: impl Iterator<Item = &'p Path>) {
+    /// Adds absolute paths of files with certificates, by the endings of the path and of the real path.
+    pub fn add_certificates(&mut self, files: &[PathBuf]) {
         const ENDINGS: [&str; 4] = ["pem", "crt", "cer", "cert"];
-        let named = values.filter(|value| {
-            let ending = value.extension().unwrap_or_default();
-            value.is_absolute() && ENDINGS.iter().any(|known| ending == *known) && value.is_file()
-        });
-        self.found
-            .extend(named.filter_map(|path| path.canonicalize().ok()));
+        let is_named = |path: &Path| {
+            let ending = path.extension().unwrap_or_default();
+            ENDINGS.iter().any(|known| ending == *known)
+        };
+        for file in files.iter().filter(|file| file.is_absolute()) {
+            let real = self.resolve(file).filter(|real| is_named(real));
+            self.found.extend(real.filter(|_| is_named(file)));
+        }
+    }
+
+    /// The real path of a file. `None` if it is behind a symbolic link that the program could have created.
+    fn resolve(&self, file: &Path) -> Option<PathBuf> {
+        let real = file.canonicalize().ok().filter(|real| real.is_file())?;
+        let mut hop = file.to_owned();
+        for _ in 0..MAX_LINKS {
+            let mut above = hop.ancestors().skip(1);
+            let is_redirectable = above.any(|dir| {
+                let dir = dir.canonicalize();
+                dir.is_ok_and(|dir| self.is_writable(&dir))
+            });
+            if is_redirectable && !self.is_writable(&real) {
+                return None;
+            }
+            match fs::read_link(&hop) {
+                Ok(target) => hop = hop.parent()?.join(target),
+                Err(_) => return Some(real),
+            }
+        }
+        None
+    }
+
+    fn is_writable(&self, path: &Path) -> bool {
+        self.writable.iter().any(|dir| path.starts_with(dir))
     }
 
     fn add_executable(&mut self, program: &Path, depth: usize) {
@@ -111,6 +140,7 @@ impl<'a> ProgramReads<'a> {
             }
         } else if bin.ends_with("bin") {
             let parts = INSTALLED.iter().map(|part| prefix.join(part));
+            let parts = parts.filter_map(|part| part.canonicalize().ok());
             self.found.extend(parts.filter(|part| part.is_dir()));
         } else if bin.ends_with("shims") {
             // A version manager, which runs the selected version of a program from its directory.
@@ -190,7 +220,7 @@ mod tests {
             symlink(target, at(path)).unwrap();
         }
         let search = [at("home/opt/node/bin")];
-        let mut reads = ProgramReads::new(&search, Some(&at("home")));
+        let mut reads = ProgramReads::new(&search, Some(&at("home")), &[]);
         let arguments: Vec<String> = command[1..].iter().map(|&text| text.to_owned()).collect();
         reads.add_program(&at(command[0]), &arguments, &at("home"));
         let found = reads.into_paths();
@@ -261,6 +291,59 @@ mod tests {
                 "home/venv",
             ],
         );
+    }
+
+    #[test]
+    fn links_that_the_program_can_create_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let at = |path: &str| root.join(path);
+        for file in [
+            "own/a.pem",
+            "own/s.js",
+            "etc/ca.pem",
+            "etc/key",
+            "etc/k.pem",
+        ] {
+            fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+            fs::write(at(file), "").unwrap();
+        }
+        for (link, target) in [
+            ("etc/cert.pem", "ca.pem"),
+            ("etc/key.pem", "key"),
+            ("etc/own.pem", "../own/k.pem"),
+            ("own/k.pem", "../etc/k.pem"),
+            ("own/dir", "../etc"),
+            ("own/evil.js", "../etc/key"),
+        ] {
+            symlink(target, at(link)).unwrap();
+        }
+        let writable = [at("own")];
+        let found = |add: &dyn Fn(&mut ProgramReads<'_>)| {
+            let mut reads = ProgramReads::new(&[], None, &writable);
+            add(&mut reads);
+            reads.into_paths().into_iter().collect::<Vec<_>>()
+        };
+        for (name, expected) in [
+            ("etc/ca.pem", Some("etc/ca.pem")),
+            ("etc/cert.pem", Some("etc/ca.pem")),
+            ("etc/key.pem", None),
+            ("etc/key", None),
+            ("etc/own.pem", None),
+            ("own/a.pem", Some("own/a.pem")),
+            ("own/k.pem", None),
+            ("own/dir/k.pem", None),
+        ] {
+            let certificates = found(&|reads| reads.add_certificates(&[at(name)]));
+            let expected: Vec<_> = expected.into_iter().map(at).collect();
+            assert_eq!(certificates, expected, "{name}");
+        }
+        for (script, expected) in [("own/s.js", Some("own/s.js")), ("own/evil.js", None)] {
+            let program = Path::new("/missing/node");
+            let found = found(&|reads| reads.add_program(program, &[script.to_owned()], &at("")));
+            let expected: Vec<_> = expected.into_iter().map(at).collect();
+            assert_eq!(found, expected, "{script}");
+        }
     }
 
     #[test]

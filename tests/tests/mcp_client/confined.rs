@@ -339,6 +339,30 @@ fn a_changed_sandbox_needs_a_new_approval() {
     waits("sandbox = \"none\"");
 }
 
+#[test]
+fn a_path_that_becomes_a_link_needs_a_new_approval() {
+    let home = Home::new();
+    fs::create_dir(home.at("docs")).unwrap();
+    fs::create_dir(home.at("keys")).unwrap();
+    let docs = home.at("docs").canonicalize().unwrap();
+    home.write(&format!(
+        "[mcp_servers.one]\ncommand = \"true\"\nsandbox = {{ paths = [\"{}:rw\"] }}\n",
+        docs.display()
+    ));
+    let state = || home.json(&["mcp", "list", "--json"])[0]["state"].clone();
+    home.run(&["mcp", "approve", "one", "--yes"]);
+    assert_ne!(state(), "not approved");
+    fs::rename(&docs, home.at("moved")).unwrap();
+    std::os::unix::fs::symlink(home.at("keys"), &docs).unwrap();
+    assert_eq!(state(), "not approved");
+    let shown = home.run(&["mcp", "approve", "one", "--yes"]).stderr;
+    let keys = home.at("keys").canonicalize().unwrap();
+    assert!(
+        shown.contains(&format!("may read and change {}", keys.display())),
+        "{shown}"
+    );
+}
+
 /// A client's session with `host mcp learn`, in which it calls one tool.
 fn learn(home: &Home, name: &str, tool: &str, input: &Value) -> (String, String) {
     let allowed = format!("mcp__{name}");

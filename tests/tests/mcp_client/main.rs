@@ -417,6 +417,32 @@ fn a_server_ends_with_the_host_even_if_killed() {
 }
 
 #[test]
+fn a_resource_is_read_from_a_named_server_only() {
+    let home = Home::new();
+    for name in ["one", "two"] {
+        home.server(name, &Home::own_host(&["data"]));
+        assert_eq!(home.run(&["mcp", "approve", name, "--yes"]).code, Some(0));
+    }
+    let plugin = e2e::root().join("plugins/agent.wasm");
+    let plugin = plugin.to_string_lossy();
+    let read = home.run(&[
+        "call",
+        "read_mcp_resource",
+        r#"{"uri": "docs://x"}"#,
+        "--mode",
+        "yolo",
+        "--plugins",
+        &plugin,
+    ]);
+    assert_ne!(read.code, Some(0), "{}", read.stdout);
+    let shown = format!("{}{}", read.stdout, read.stderr);
+    assert!(
+        shown.contains("set `server` to one of: one, two"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn servers_with_colliding_tool_names_are_not_started() {
     let home = Home::new();
     home.server("a-b", &Home::own_host(&["data"]));

@@ -61,9 +61,9 @@ pub enum McpCommand {
 
 const ADD_HELP: &str = "\
 Examples:
-  host mcp add memory -- npx -y @modelcontextprotocol/server-memory
-  host mcp add time --trust -- uvx mcp-server-time
-  host mcp add files --allow-path docs:rw -- npx -y @modelcontextprotocol/server-filesystem docs
+  host mcp add memory --allow-host registry.npmjs.org -- npx -y @modelcontextprotocol/server-memory
+  host mcp add time --trust -- mcp-server-time
+  host mcp add files --allow-path docs:rw -- mcp-server-filesystem docs
   host mcp add tracker --url https://example.org/mcp --header 'Authorization=Bearer ${TOKEN}'
 
 A server given as a command runs in a sandbox: it gets its own directory as home, the paths and
@@ -491,7 +491,7 @@ fn approval_text(config: &ServerConfig) -> String {
             let reads = reads.filter(|path| !path.starts_with("/usr") && !path.starts_with("/opt"));
             for path in reads {
                 let path = text::escape_line(&path.to_string_lossy(), usize::MAX);
-                shown = format!("{shown}\n  reads its program in {path}");
+                shown = format!("{shown}\n  reads {path}");
             }
             "runs in a sandbox, with its own directory and the programs of the system"
         }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::task::JoinSet;
 use toolhost_contract::{BoxFuture, Failure, Part, text};
 use toolhost_kernel::Resources;
 use toolhost_mcp_client::ServerShared;
@@ -36,8 +37,7 @@ impl ServerResources {
             .cloned()
             .collect();
         if found.is_empty() {
-            let names: Vec<_> = all.iter().map(|one| one.config.name.clone()).collect();
-            let names = names.join(", ");
+            let names = names(&all);
             return Err(Failure::new(
                 "mcp_server_unavailable",
                 format!(
@@ -50,13 +50,24 @@ impl ServerResources {
     }
 }
 
+fn names(servers: &[Arc<ServerShared>]) -> String {
+    let names: Vec<_> = servers.iter().map(|one| &*one.config.name).collect();
+    names.join(", ")
+}
+
 impl Resources for ServerResources {
     fn list(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(async move {
             let chosen = self.select(server.as_deref())?;
+            let mut lists = JoinSet::new();
+            for (at, one) in chosen.into_iter().enumerate() {
+                lists.spawn(async move { (at, one.resources().await) });
+            }
+            let mut lists = lists.join_all().await;
+            lists.sort_by_key(|(at, _)| *at);
             let mut all = Vec::new();
-            for one in chosen {
-                match one.resources().await {
+            for (_, list) in lists {
+                match list {
                     Ok(found) => all.extend(found),
                     Err(failure) if server.is_some() => return Err(failure),
                     // Skips servers that fail if all servers are listed.
@@ -74,21 +85,24 @@ impl Resources for ServerResources {
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
         Box::pin(async move {
             let chosen = self.select(server.as_deref())?;
-            let mut not_found = Failure::new(
-                "mcp_resource_not_found",
-                format!(
-                    "resource `{}` not found on any server",
-                    text::escape_line(&uri, 200)
-                ),
-            );
-            for one in chosen {
-                match one.read(&uri).await {
-                    Ok(parts) => return Ok(parts),
-                    Err(failure) if server.is_some() => return Err(failure),
-                    Err(failure) => not_found.cause = Some(failure.message),
-                }
+            match &chosen[..] {
+                [one] => one.read(&uri).await,
+                [] => Err(Failure::new(
+                    "mcp_resource_not_found",
+                    format!(
+                        "resource `{}` not found: no server is connected",
+                        text::escape_line(&uri, 200)
+                    ),
+                )),
+                // The first one that answers could answer for another server.
+                several => Err(Failure::new(
+                    "mcp_server_required",
+                    format!(
+                        "several servers are connected; set `server` to one of: {}",
+                        names(several)
+                    ),
+                )),
             }
-            Err(not_found)
         })
     }
 }

@@ -39,6 +39,8 @@ fn profile(
             base,
             Path::new(&expand_variables(&entry.path, world.variable)?),
         );
+        // What a link leads to now is shown, approved and granted. A path that does not exist is refused at the start.
+        let path = path.canonicalize().unwrap_or(path);
         refuse_home(&path, world)?;
         let list = match entry.access {
             Access::ReadOnly => &mut profile.read,
@@ -113,6 +115,19 @@ mod tests {
         check(
             "[mcp_servers.a.sandbox]\nnetwork = true",
             "may connect to all hosts",
+        );
+    }
+
+    #[test]
+    fn a_link_is_shown_as_its_real_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        let root = root.display();
+        check(
+            &format!("sandbox = {{ paths = [\"{root}/link:rw\"] }}"),
+            &format!("may read and change {root}/real"),
         );
     }
 

@@ -76,9 +76,12 @@ fn an_approval_is_bound_to_the_command_and_the_definitions() {
         assert_eq!(judged(approvals, ONE, &after), "t");
         assert_eq!(judged(approvals, ONE, &before), "!t");
 
-        // Another command needs a new approval.
+        // Another command needs a new approval, which approves no other definitions.
         approvals.approve("a", TWO).unwrap();
-        assert_eq!(judged(approvals, TWO, &before), "t");
+        assert!(!approvals.is_approved("a", ONE).unwrap());
+        let more = [("t", "bad"), ("new", "EVIL")];
+        assert_eq!(judged(approvals, TWO, &before), "!t");
+        assert_eq!(judged(approvals, TWO, &more), "t !new");
         assert!(approvals.forget("a").unwrap());
         assert!(!approvals.forget("a").unwrap());
         assert!(!approvals.is_approved("a", TWO).unwrap());

@@ -70,6 +70,23 @@ fn the_digest_covers_variables_that_affect_the_program() {
         ("LD_PRELOAD", true),
         ("PYTHONPATH", true),
         ("NODE_OPTIONS", true),
+        ("npm_config_registry", true),
+        ("NPM_CONFIG_SCRIPT_SHELL", true),
+        ("UV_INDEX_URL", true),
+        ("PIP_INDEX_URL", true),
+        ("GIT_SSH_COMMAND", true),
+        ("JDK_JAVA_OPTIONS", true),
+        ("_JAVA_OPTIONS", true),
+        ("JAVA_TOOL_OPTIONS", true),
+        ("DOTNET_STARTUP_HOOKS", true),
+        ("GCONV_PATH", true),
+        ("GLIBC_TUNABLES", true),
+        ("BASH_ENV", true),
+        ("HOME", true),
+        ("XDG_CONFIG_HOME", true),
+        ("npm_config_//registry.example/:_authToken", false),
+        ("UV_PUBLISH_PASSWORD", false),
+        ("GITHUB_TOKEN", false),
         ("TOKEN", false),
         ("MY_PATH", false),
     ] {
@@ -77,6 +94,12 @@ fn the_digest_covers_variables_that_affect_the_program() {
         assert_eq!(one.digest() != two.digest(), decides, "{name}");
         assert_eq!(one.description().contains("/p1"), decides, "{name}");
     }
+    let index = "https://me:pw12345@pypi.example/simple";
+    let shown = with("UV_INDEX_URL", index).description();
+    assert!(
+        shown.ends_with("$UV_INDEX_URL=https://me:***@pypi.example/simple"),
+        "{shown}"
+    );
 }
 
 #[test]

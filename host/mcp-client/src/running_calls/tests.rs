@@ -1,7 +1,6 @@
 //! Tests of progress delivery, and of the assignment of questions to calls.
 
 use futures::FutureExt as _;
-use rmcp::model::NumberOrString;
 use toolhost_contract::NoSink;
 
 use super::*;
@@ -71,7 +70,11 @@ async fn early_progress_is_delivered_and_progress_must_increase() {
         })
         .collect();
     assert_eq!(values, [1.0, 2.0, 3.0]);
-    assert!(calls.lock().early.len() <= MAX_EARLY_PROGRESS);
+    let early = calls.lock().early.len();
+    assert!(early <= MAX_EARLY_PROGRESS);
+    let foreign = ProgressToken(NumberOrString::String("x".into()));
+    calls.progress(ProgressNotificationParam::new(foreign, 1.0));
+    assert_eq!(calls.lock().early.len(), early);
 }
 
 #[tokio::test(start_paused = true)]

@@ -115,6 +115,26 @@ async fn reused_ids_do_not_bypass_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn long_ids_end_the_connection() {
+    let id = |bytes: usize| "x".repeat(bytes);
+    let request = |bytes| json!({"jsonrpc": "2.0", "id": id(bytes), "method": "ping"});
+    let progress = |bytes| {
+        let params = json!({"progressToken": id(bytes), "progress": 1});
+        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    };
+    let messages = [request(MAX_ID_BYTES), progress(MAX_ID_BYTES)];
+    let (mut transport, _) = guard(messages, true);
+    assert!(transport.receive().await.is_some());
+    assert!(transport.receive().await.is_some());
+    for message in [request(MAX_ID_BYTES + 1), progress(MAX_ID_BYTES + 1)] {
+        let (mut transport, log) = guard([message], true);
+        assert!(transport.receive().await.is_none());
+        let logged = log.tail().unwrap();
+        assert!(logged.contains("an id of 257 bytes"), "{logged}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancelled_requests_count_for_a_while() {
     let messages = (0..1_000).flat_map(|id| [ping(id), take_back(id)]);
     let (mut guard, _) = guard(messages, false);

@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tokio::io::AsyncReadExt as _;
 use toolhost_process::{
-    Launcher, PipedCommand, PipedNetwork, PipedProcess, PipedSandbox, Pipes, proxy_variables,
+    Launcher, PipedCommand, PipedNetwork, PipedProcess, PipedSandbox, Pipes, ProcessError,
+    proxy_variables,
 };
 
 use crate::fixture::LONG;
@@ -34,6 +36,7 @@ impl Place {
             data: self.at("state/one"),
             read: vec![self.at("open")],
             write: vec![self.at("shared")],
+            certificates: Vec::new(),
             network,
             hidden: vec![self.at("state")],
             read_only: Vec::new(),
@@ -43,6 +46,13 @@ impl Place {
 }
 
 pub async fn start(sandbox: PipedSandbox, script: &str) -> (PipedProcess, Pipes) {
+    try_start(sandbox, script).await.unwrap()
+}
+
+async fn try_start(
+    sandbox: PipedSandbox,
+    script: &str,
+) -> Result<(PipedProcess, Pipes), ProcessError> {
     let launcher = Launcher {
         program: PathBuf::from(env!("CARGO_BIN_EXE_toolhost-launcher")),
         args: Vec::new(),
@@ -55,7 +65,7 @@ pub async fn start(sandbox: PipedSandbox, script: &str) -> (PipedProcess, Pipes)
         path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
         sandbox: Some(sandbox),
     };
-    PipedProcess::start(&launcher, &command).await.unwrap()
+    PipedProcess::start(&launcher, &command).await
 }
 
 /// Whether this system allows the namespaces that [`PipedNetwork::Proxy`] needs. Otherwise prints that it is skipped.
@@ -132,6 +142,36 @@ async fn a_program_reaches_its_own_and_the_granted_directories_only() {
             "{network:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_granted_path_that_becomes_a_link_is_refused() {
+    let place = Place::new();
+    fs::rename(place.at("shared"), place.at("moved")).unwrap();
+    symlink(place.at("state/two"), place.at("shared")).unwrap();
+    let started = try_start(place.sandbox(PipedNetwork::None), "true").await;
+    let error = started.err().unwrap().to_string();
+    assert!(error.contains("which was not approved"), "{error}");
+    assert!(error.contains("/state/two"), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_in_a_writable_directory_leads_nowhere_else() {
+    let place = Place::new();
+    fs::write(place.at("ca.pem"), "").unwrap();
+    fs::write(place.at("key.pem"), "").unwrap();
+    symlink(place.at("key.pem"), place.at("state/one/cert.pem")).unwrap();
+    let mut sandbox = place.sandbox(PipedNetwork::None);
+    sandbox.certificates = vec![place.at("ca.pem"), place.at("state/one/cert.pem")];
+    let read = |name: &str| {
+        let path = place.at(name);
+        format!(
+            "cat {} >/dev/null 2>&1 && echo read || echo -\n",
+            path.display()
+        )
+    };
+    let script = [read("ca.pem"), read("state/one/cert.pem")].concat();
+    assert_eq!(words(sandbox, &script).await, "read -");
 }
 
 #[tokio::test]

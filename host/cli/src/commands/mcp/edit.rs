@@ -143,12 +143,7 @@ fn sandbox_value(args: &AddArgs) -> anyhow::Result<Option<toml_edit::Value>> {
             // As typed, it is relative to the current directory; in the file, to the directory of the file.
             let path = std::path::absolute(&entry.path)?;
             let path = path.to_str().context("a path is not UTF-8")?;
-            let access = if entry.access == Access::ReadWrite {
-                ":rw"
-            } else {
-                ""
-            };
-            Ok(format!("{path}{access}"))
+            Ok(path_entry(path, entry.access))
         });
         table.insert("paths", paths.collect::<anyhow::Result<Array>>()?.into());
     }
@@ -159,6 +154,15 @@ fn sandbox_value(args: &AddArgs) -> anyhow::Result<Option<toml_edit::Value>> {
         table.insert("network", true.into());
     }
     Ok((!table.is_empty()).then(|| table.into()))
+}
+
+/// An entry of `paths`. The end of the path itself must not be read as an access.
+pub fn path_entry(path: &str, access: Access) -> String {
+    match access {
+        Access::ReadWrite => format!("{path}:rw"),
+        Access::ReadOnly if path.ends_with(":rw") || path.ends_with(":ro") => format!("{path}:ro"),
+        Access::ReadOnly => path.to_owned(),
+    }
 }
 
 /// Adds the paths and hosts to the sandbox of a server.
@@ -229,6 +233,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::commands::mcp::McpCommand;
+    use crate::config::PathEntry;
 
     fn text(text: &str) -> ConfigText {
         ConfigText {
@@ -327,6 +332,21 @@ mod tests {
                 sandbox = "none"
             "#]],
         );
+    }
+
+    #[test]
+    fn a_path_that_ends_like_an_access_stays_read_only() {
+        for path in ["/a", "/a:rw", "/a:ro", "/a:rw:ro"] {
+            for access in [Access::ReadOnly, Access::ReadWrite] {
+                let entry: PathEntry = path_entry(path, access).parse().unwrap();
+                assert_eq!((entry.path.as_str(), entry.access), (path, access));
+            }
+        }
+        let proposal = Proposal {
+            read: ["/a:rw".into()].into(),
+            ..Proposal::default()
+        };
+        assert_eq!(proposal.paths().collect::<Vec<_>>(), ["/a:rw:ro"]);
     }
 
     #[test]

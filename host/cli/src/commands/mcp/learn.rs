@@ -70,8 +70,33 @@ pub fn learn(runtime: &Runtime, args: &LearnArgs) -> Result<Exit, CliError> {
         note(&nothing);
         return ended;
     }
-    apply(args, &proposal)?;
+    apply(args, config, &proposal)?;
     ended
+}
+
+/// The server with the sandbox that the user agrees to.
+fn extended(mut config: ServerConfig, proposal: &Proposal) -> ServerConfig {
+    if let TransportConfig::Stdio(program) = &mut config.transport
+        && let ServerSandbox::Confined(profile) = &mut program.sandbox
+    {
+        proposal.extend(profile);
+    }
+    config
+}
+
+/// Returns an error if the configuration has become another one than the user agreed to.
+fn check_unchanged(now: &ServerConfig, agreed: &ServerConfig) -> Result<(), CliError> {
+    if now.digest() == agreed.digest() {
+        return Ok(());
+    }
+    let name = &now.name;
+    Err(CliError::new(
+        Exit::Denied,
+        format!(
+            "the configuration of server `{name}` has changed since `host mcp learn` started; nothing was changed or \
+             approved; approve the server with `host mcp approve {name}` and run `host mcp learn {name}` again"
+        ),
+    ))
 }
 
 fn server_config(settings: &CliSettings, name: &str) -> Result<ServerConfig, CliError> {
@@ -122,7 +147,7 @@ fn is_approved(settings: &CliSettings, config: &ServerConfig, yes: bool) -> Resu
 }
 
 /// Shows the lines, and writes them to the configuration and approves the new sandbox if the user agrees.
-fn apply(args: &LearnArgs, proposal: &Proposal) -> Result<(), CliError> {
+fn apply(args: &LearnArgs, config: ServerConfig, proposal: &Proposal) -> Result<(), CliError> {
     let lines = proposal.lines();
     let shown = lines
         .iter()
@@ -137,6 +162,8 @@ fn apply(args: &LearnArgs, proposal: &Proposal) -> Result<(), CliError> {
         config: args.run.host.config.clone(),
     };
     let settings = load(&file_args)?;
+    check_unchanged(&server_config(&settings, &args.name)?, &config)?;
+    let agreed = extended(config, proposal);
     let file = config_file(&file_args, &settings)?;
     let before = edit::read(&file).or_exit(Exit::Config)?;
     let after = edit::extend_sandbox(&before, &args.name, proposal).or_exit(Exit::Config)?;
@@ -150,10 +177,10 @@ fn apply(args: &LearnArgs, proposal: &Proposal) -> Result<(), CliError> {
         config: Some(file.clone()),
     };
     let approved = load(&read).and_then(|settings| {
-        let config = server_config(&settings, &args.name)?;
+        check_unchanged(&server_config(&settings, &args.name)?, &agreed)?;
         let keep = ServerStorage::from_settings(&settings);
         keep.approvals
-            .approve(&args.name, config.digest())
+            .approve(&args.name, agreed.digest())
             .or_exit(Exit::Store)?;
         Ok(settings)
     });
@@ -167,4 +194,50 @@ fn apply(args: &LearnArgs, proposal: &Proposal) -> Result<(), CliError> {
 
 fn shown_path(path: &Path) -> String {
     text::escape_line(&path.to_string_lossy(), 400)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn config(command: &str, read: &[&str]) -> ServerConfig {
+        let profile = ServerProfile {
+            read: read.iter().map(PathBuf::from).collect(),
+            ..ServerProfile::default()
+        };
+        ServerConfig {
+            name: "one".to_owned(),
+            transport: TransportConfig::Stdio(ServerProgram {
+                command: command.into(),
+                args: Vec::new(),
+                env: std::collections::BTreeMap::new(),
+                cwd: PathBuf::from("/"),
+                sandbox: ServerSandbox::Confined(profile),
+            }),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            timeout: toolhost_mcp_client::TIMEOUT,
+            is_trusted: false,
+        }
+    }
+
+    #[test]
+    fn only_the_configuration_that_was_agreed_to_is_approved() {
+        let proposal = Proposal {
+            read: ["/b".into()].into(),
+            ..Proposal::default()
+        };
+        let agreed = extended(config("x", &["/a"]), &proposal);
+        assert!(check_unchanged(&config("x", &["/a", "/b"]), &agreed).is_ok());
+        for other in [
+            config("x", &["/a"]),
+            config("x", &["/a", "/b", "/c"]),
+            config("evil", &["/a", "/b"]),
+        ] {
+            let error = check_unchanged(&other, &agreed).unwrap_err().error;
+            assert!(error.to_string().contains("has changed since"), "{error}");
+        }
+    }
 }

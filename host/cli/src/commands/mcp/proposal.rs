@@ -5,8 +5,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use toolhost::mcp_servers::{RefusedAccess, ServerProtection};
-use toolhost_mcp_client::{ServerProfile, ServerProgram};
+use toolhost_contract::Access;
+use toolhost_mcp_client::{ServerNetwork, ServerProfile, ServerProgram};
 use toolhost_net::HostRule;
+
+use super::edit::path_entry;
 
 /// So many refused entries of one directory are proposed as the directory.
 const MANY: usize = 4;
@@ -29,15 +32,19 @@ impl Proposal {
 
     /// Entries of `paths`.
     pub fn paths(&self) -> impl Iterator<Item = String> {
-        let read = self
-            .read
-            .iter()
-            .map(|path| path.to_string_lossy().into_owned());
-        let write = self
-            .write
-            .iter()
-            .map(|path| format!("{}:rw", path.display()));
+        let read = self.read.iter().map(|path| (path, Access::ReadOnly));
+        let write = self.write.iter().map(|path| (path, Access::ReadWrite));
         read.chain(write)
+            .map(|(path, access)| path_entry(&path.to_string_lossy(), access))
+    }
+
+    /// The sandbox of a server with what is proposed.
+    pub fn extend(&self, profile: &mut ServerProfile) {
+        profile.read.extend(self.read.iter().cloned());
+        profile.write.extend(self.write.iter().cloned());
+        if let ServerNetwork::Hosts(hosts) = &mut profile.network {
+            hosts.extend(self.hosts.iter().cloned());
+        }
     }
 
     pub fn lines(&self) -> Vec<String> {

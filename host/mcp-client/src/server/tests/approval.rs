@@ -56,6 +56,26 @@ async fn a_server_with_a_revoked_approval_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_list_is_stopped_when_its_approval_is_revoked() {
+    let lists = AtomicUsize::new(0);
+    let dial = ScriptedServer::script(move |message| {
+        let is_list = message["method"] == "tools/list";
+        if is_list && lists.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Vec::new();
+        }
+        legacy_response(message, &json!([tool("t")]))
+    });
+    let config = config("one");
+    let approvals = approved(&config);
+    let (context, received) = server_context(&approvals);
+    let server = Server::start(config, dial, context);
+    server.shared().first_listing().await.unwrap();
+    approvals.forget("one").unwrap();
+    until(|| events(&received).len() == 2).await;
+    assert!(events(&received)[1].contains("was revoked"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_without_an_approval_is_not_started() {
     let started = Arc::default();
     let (context, _) = server_context(&Arc::new(Approvals::in_memory()));

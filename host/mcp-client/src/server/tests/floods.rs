@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost_contract::CallEvent;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use toolhost_contract::{CallEvent, NoSink};
 
 use super::{events, name_of, until};
+use crate::dial::Dial;
 use crate::testing::{
     RecordingSink, ScriptedServer, call, call_for, legacy_response, reply, respond, start, tool,
 };
@@ -72,6 +74,111 @@ async fn a_server_that_does_not_read_is_no_longer_read() {
     // Both sides write and neither reads: listing fails, and the host continues.
     let error = server.shared().first_listing().await.unwrap_err();
     assert!(error.to_string().contains("server `one`"), "{error}");
+}
+
+/// Lists one tool, then reads nothing more.
+fn deaf() -> Box<dyn Dial> {
+    ScriptedServer::dial(|_, pipes| {
+        tokio::spawn(async move {
+            let (mut pipes, mut buffer) = (BufReader::new(pipes), String::new());
+            let mut is_listed = false;
+            while !is_listed {
+                buffer.clear();
+                pipes.read_line(&mut buffer).await.unwrap();
+                let message: Value = serde_json::from_str(&buffer).unwrap();
+                for line in legacy_response(&message, &json!([tool("t")])) {
+                    let line = format!("{line}\n");
+                    pipes.write_all(line.as_bytes()).await.unwrap();
+                }
+                is_listed = message["method"] == "tools/list";
+            }
+            std::future::pending::<()>().await;
+        });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_reading_is_disconnected() {
+    let large = json!({"a": "x".repeat(1 << 20)});
+    let (server, received) = start(deaf());
+    server.shared().first_listing().await.unwrap();
+    let limit = Duration::from_secs(600);
+    let begun = tokio::time::Instant::now();
+    let called = call_for(
+        &server,
+        "mcp__one__t",
+        large.clone(),
+        limit,
+        Arc::new(NoSink),
+    );
+    let error = called.await.unwrap_err();
+    assert_eq!(error.code, "mcp_server_unavailable", "{error}");
+    let waited = begun.elapsed();
+    assert!(
+        (60..70).contains(&waited.as_secs()),
+        "closed after {waited:?}"
+    );
+    until(|| events(&received).len() == 2).await;
+    assert!(events(&received)[1].starts_with("lost"));
+    let logged = server.shared().log.tail().unwrap();
+    assert!(logged.contains("did not read a message"), "{logged}");
+
+    // A blocked message does not delay the end of the host.
+    let (server, _) = start(deaf());
+    server.shared().first_listing().await.unwrap();
+    let shared = Arc::clone(server.shared());
+    let blocked = tokio::spawn(async move {
+        let params = large.as_object().cloned().unwrap();
+        let live = shared.live().await.unwrap();
+        let call = rmcp::model::CallToolRequestParams::new("t").with_arguments(params);
+        let _ = live.peer.call_tool(call).await;
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    server.stop().await;
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(4), "stopped after {waited:?}");
+    blocked.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_changes_than_are_kept_renew_the_subscription() {
+    let subscribed = Arc::new(AtomicUsize::new(0));
+    let dial = {
+        let subscribed = Arc::clone(&subscribed);
+        ScriptedServer::script(move |message| {
+            let result = match message["method"].as_str() {
+                Some("server/discover") => json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                    "capabilities": {"tools": {"listChanged": true}}, "cacheScope": "private",
+                    "serverInfo": {"name": "new", "version": "1"},
+                }),
+                Some("tools/list") => json!({
+                    "resultType": "complete", "tools": [tool("t")], "ttlMs": 0,
+                    "cacheScope": "private",
+                }),
+                Some("subscriptions/listen") => {
+                    subscribed.fetch_add(1, Ordering::SeqCst);
+                    let meta = json!({"io.modelcontextprotocol/subscriptionId": message["id"]});
+                    let filter = json!({"toolsListChanged": true});
+                    let notify = |method: &str| {
+                        json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"),
+                               "params": {"_meta": meta, "notifications": filter}})
+                        .to_string()
+                    };
+                    let mut lines = vec![notify("subscriptions/acknowledged")];
+                    lines.extend((0..10).map(|_| notify("tools/list_changed")));
+                    return lines;
+                }
+                _ => return Vec::new(),
+            };
+            vec![reply(message, &result)]
+        })
+    };
+    let (server, received) = start(dial);
+    server.shared().first_listing().await.unwrap();
+    until(|| subscribed.load(Ordering::SeqCst) >= 3).await;
+    assert_eq!(events(&received).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
