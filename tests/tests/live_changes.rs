@@ -2,149 +2,20 @@
 //! of the configuration.
 //! Clients are notified, running calls are completed, and a version that cannot be loaded leaves the old one in use.
 
+#[path = "live_changes/server.rs"]
+mod server;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Instant;
 
 use e2e::test_env::{TestEnv, poll_until};
-use e2e::{CommandResult, Guest, root, target};
+use e2e::{Guest, target};
 use serde_json::{Value, json};
 
-/// Longer than any answer takes, even on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// A host with its own plugin directory, controlled over MCP.
-struct Server {
-    env: TestEnv,
-    child: Child,
-    stdin: ChildStdin,
-    messages: Receiver<Value>,
-    next: u32,
-}
-
-impl Server {
-    fn start(plugins: &[&str], flags: &[&str]) -> Self {
-        let env = TestEnv::new("");
-        fs::create_dir(env.path("plugins")).unwrap();
-        for plugin in plugins {
-            fs::copy(shipped(plugin), env.path(&format!("plugins/{plugin}.wasm"))).unwrap();
-        }
-        Self::start_in(env, flags)
-    }
-
-    fn start_in(env: TestEnv, flags: &[&str]) -> Self {
-        let mut command = env.command(&["run", "--plugins", "plugins", "--config", "host.toml"]);
-        command.args(flags).stderr(Stdio::null());
-        Self::start_command(env, command)
-    }
-
-    fn start_command(env: TestEnv, command: Command) -> Self {
-        let mut child = spawn(command);
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (send, messages) = channel();
-        thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                if send.send(serde_json::from_str(&line).unwrap()).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut server = Self {
-            stdin: child.stdin.take().unwrap(),
-            env,
-            child,
-            messages,
-            next: 0,
-        };
-        server.request(
-            "initialize",
-            &json!({"protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": {"name": "test", "version": "0"}}),
-        );
-        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        // The socket exists once all plugins are loaded.
-        poll_until(|| server.control_file().exists().then_some(()));
-        server
-    }
-
-    fn control_file(&self) -> PathBuf {
-        let name = format!("state/hosts/{}.json", self.child.id());
-        self.env.path(&name)
-    }
-
-    fn send(&mut self, message: &Value) {
-        writeln!(self.stdin, "{message}").unwrap();
-    }
-
-    /// Sends a request without waiting for its answer. Returns its id.
-    fn start_request(&mut self, method: &str, params: &Value) -> u32 {
-        self.next += 1;
-        let id = self.next;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        id
-    }
-
-    fn receive(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        loop {
-            let message = self.messages.recv_timeout(TIMEOUT).expect("a message");
-            if is_wanted(&message) {
-                return message;
-            }
-        }
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> Value {
-        let id = self.start_request(method, params);
-        self.receive(|message| message["id"] == id)["result"].clone()
-    }
-
-    fn tools(&mut self) -> Vec<String> {
-        let listed = self.request("tools/list", &json!({}));
-        let tools = listed["tools"].as_array().unwrap().iter();
-        tools
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    fn has_tool(&mut self, name: &str) -> bool {
-        self.tools().iter().any(|tool| tool == name)
-    }
-
-    fn wait_for_list_changed(&self) {
-        self.receive(|message| message["method"] == "notifications/tools/list_changed");
-    }
-
-    fn plugin(&self, name: &str) -> PathBuf {
-        self.env.path(&format!("plugins/{name}.wasm"))
-    }
-
-    fn change(&self, args: &[&str]) -> CommandResult {
-        self.env.run(&[&["plugins"], args].concat())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn spawn(mut command: Command) -> Child {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("host starts")
-}
-
-fn shipped(plugin: &str) -> PathBuf {
-    root().join(format!("plugins/{plugin}.wasm"))
-}
+use self::server::{Server, control_file, shipped, spawn};
 
 /// Appends an empty custom section, so that the component has another digest and the same tools.
 fn change_digest(file: &Path) {
@@ -228,6 +99,42 @@ fn a_version_that_cannot_be_loaded_leaves_the_old_one_in_use() {
 }
 
 #[test]
+fn one_of_two_files_of_a_version_is_used_until_both_are_removed() {
+    let env = TestEnv::new("");
+    fs::create_dir(env.path("plugins")).unwrap();
+    for name in ["first", "second"] {
+        fs::copy(shipped("data"), env.path(&format!("plugins/{name}.wasm"))).unwrap();
+    }
+    change_digest(&env.path("plugins/second.wasm"));
+    let mut server = Server::start_in(env, &["--on-duplicate", "replace"]);
+    let (first, second) = (server.plugin("first"), server.plugin("second"));
+    let with_second = server.digest_of_call("base64_encode");
+
+    // The later file is used, also when the first one is built again.
+    for _ in 0..2 {
+        change_digest(&first);
+    }
+    let replaced = server.change(&["reload"]).stdout;
+    assert!(replaced.trim().ends_with(": no tools"), "{replaced}");
+    assert_eq!(server.digest_of_call("base64_encode"), with_second);
+    let built = fs::read(&first).unwrap();
+    fs::remove_file(&first).unwrap();
+    let removed = server.change(&["reload"]).stdout;
+    assert!(removed.starts_with("removed data "), "{removed}");
+    assert_eq!(server.digest_of_call("base64_encode"), with_second);
+
+    fs::write(&first, built).unwrap();
+    assert_eq!(server.change(&["reload"]).code, Some(0));
+    assert_ne!(server.digest_of_call("base64_encode"), with_second);
+    fs::remove_file(&first).unwrap();
+    assert_eq!(server.change(&["reload"]).code, Some(0));
+    assert_eq!(server.digest_of_call("base64_encode"), with_second);
+    fs::remove_file(&second).unwrap();
+    assert_eq!(server.change(&["reload"]).code, Some(0));
+    assert!(!server.has_tool("base64_encode"));
+}
+
+#[test]
 fn watched_directories_are_reloaded() {
     let mut server = Server::start(&["data"], &["--watch"]);
     let file = server.plugin("system");
@@ -238,6 +145,47 @@ fn watched_directories_are_reloaded() {
     fs::remove_file(file).unwrap();
     server.wait_for_list_changed();
     assert!(!server.has_tool("sleep"));
+}
+
+#[test]
+fn watched_directories_can_be_missing_and_replaced() {
+    let env = TestEnv::new("");
+    for directory in ["plugins", "next"] {
+        fs::create_dir(env.path(directory)).unwrap();
+    }
+    fs::copy(shipped("data"), env.path("plugins/data.wasm")).unwrap();
+    fs::copy(shipped("system"), env.path("next/system.wasm")).unwrap();
+    fs::write(
+        env.path("host.toml"),
+        "plugins = [\"plugins\", \"build\", \"link\"]\n",
+    )
+    .unwrap();
+    let mut command = env.command(&["run", "--watch", "--config", "host.toml"]);
+    let messages = env.path("messages");
+    command.stderr(fs::File::create(&messages).unwrap());
+    let mut server = Server::start_command(env, command);
+    let [build, next, old, link] =
+        ["build", "next", "old", "link"].map(|name| server.env.path(name));
+    fs::rename(&next, &build).unwrap();
+    server.wait_until_listed("sleep", true);
+    fs::rename(&build, &old).unwrap();
+    fs::create_dir(&build).unwrap();
+    server.wait_until_listed("sleep", false);
+    fs::copy(shipped("system"), build.join("system.wasm")).unwrap();
+    server.wait_until_listed("sleep", true);
+    fs::remove_dir_all(&build).unwrap();
+    server.wait_until_listed("sleep", false);
+    let messages = fs::read_to_string(messages).unwrap();
+    for end in ["does not exist; it is watched once it exists", "is watched"] {
+        let message = format!("note: {} {end}\n", build.display());
+        assert!(messages.contains(&message), "{messages}");
+    }
+    // A link gets another target, for which there is no event.
+    symlink(&old, &link).unwrap();
+    server.wait_until_listed("sleep", true);
+    symlink(server.env.path("plugins"), server.env.path("new")).unwrap();
+    fs::rename(server.env.path("new"), &link).unwrap();
+    server.wait_until_listed("sleep", false);
 }
 
 #[test]
@@ -256,7 +204,7 @@ fn a_plugin_that_tools_could_replace_is_not_added() {
     );
     // Nor through a symbolic link.
     let link = server.env.path("link.wasm");
-    std::os::unix::fs::symlink(&file, &link).unwrap();
+    symlink(&file, &link).unwrap();
     assert_eq!(server.change(&["add", path(&link)]).code, Some(1));
 }
 
@@ -274,8 +222,7 @@ fn a_host_is_selected_by_its_process_id() {
     let mut second = server.env.command(&["run", "--plugins", "plugins"]);
     second.args(["--http", "127.0.0.1:0", "--http-no-token"]);
     let mut second = spawn(second);
-    let file = format!("state/hosts/{}.json", second.id());
-    poll_until(|| server.env.path(&file).exists().then_some(()));
+    let file = control_file(&server.env, second.id());
     let several = server.change(&["reload"]);
     assert_eq!(several.code, Some(2));
     for pid in [server.child.id(), second.id()] {
@@ -288,7 +235,7 @@ fn a_host_is_selected_by_its_process_id() {
     second.wait().unwrap();
     let one = server.change(&["reload"]);
     assert_eq!(one.code, Some(0), "{}", one.stderr);
-    assert!(!server.env.path(&file).exists());
+    assert!(!file.exists());
 }
 
 #[test]

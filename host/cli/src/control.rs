@@ -1,8 +1,9 @@
 //! The control socket of a running host: commands of the same user that change its plugins, servers and calls.
 //!
-//! `STATE/hosts/PID.sock` accepts one JSON line per connection and answers with one. `STATE/hosts/PID.json`, readable
+//! `STATE/hosts/PID-RANDOM.sock` accepts one JSON line per connection and answers with one. `PID-RANDOM.json`, readable
 //! only by the user, contains the socket's token: tools cannot read the state directory, so a program that a tool
-//! starts cannot control the host even if it reaches the socket.
+//! starts cannot control the host even if it reaches the socket. Hosts in containers that share a state directory can
+//! have the same process id.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -91,13 +92,26 @@ pub struct HostDescription {
     pub directory: PathBuf,
     pub config: Option<PathBuf>,
     token: String,
+    /// Next to the file with the same name, because containers can mount the state directory at different paths.
+    #[serde(skip)]
     socket: PathBuf,
 }
 
 /// An open control socket. Dropping it removes its files.
 pub struct ControlSocket {
-    files: [PathBuf; 2],
     task: JoinHandle<()>,
+    _files: ControlFiles,
+}
+
+/// The socket and the description of a host. Dropping it removes them.
+struct ControlFiles([PathBuf; 2]);
+
+impl Drop for ControlFiles {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            let _ = fs::remove_file(file);
+        }
+    }
 }
 
 impl ControlSocket {
@@ -115,29 +129,11 @@ impl ControlSocket {
     }
 
     fn try_open(host: &Arc<RunningHost>, state: &Path) -> anyhow::Result<Self> {
-        let directory = state.join(DIRECTORY);
-        create_private_dir_all(state, &directory)?;
-        let pid = std::process::id();
-        let socket = directory.join(format!("{pid}.sock"));
-        let file = directory.join(format!("{pid}.json"));
-        // Left by an earlier process with this id.
-        for stale in [&socket, &file] {
-            let _ = fs::remove_file(stale);
-        }
-        let description = HostDescription {
-            pid,
-            directory: std::env::current_dir()?,
-            config: config_file(&host.settings),
-            token: format!("{}{}", id::random(), id::random()),
-            socket: socket.clone(),
-        };
-        let listener = UnixListener::bind(&socket)?;
-        write_private(&file, &serde_json::to_vec(&description)?)?;
+        let (listener, files, token) = bind(state, config_file(&host.settings))?;
         let host = Arc::clone(host);
-        let task = tokio::spawn(accept(listener, host, description.token));
         Ok(Self {
-            files: [socket, file],
-            task,
+            task: tokio::spawn(accept(listener, host, token)),
+            _files: files,
         })
     }
 }
@@ -145,10 +141,33 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.task.abort();
-        for file in &self.files {
-            let _ = fs::remove_file(file);
-        }
     }
+}
+
+/// Creates the socket and the description of this host. Returns the token too.
+fn bind(
+    state: &Path,
+    config: Option<PathBuf>,
+) -> anyhow::Result<(UnixListener, ControlFiles, String)> {
+    let directory = state.join(DIRECTORY);
+    create_private_dir_all(state, &directory)?;
+    // Deletes the files of hosts that were killed.
+    let _ = running_hosts(Some(state));
+    let pid = std::process::id();
+    let name = format!("{pid}-{}", &id::random()[..8]);
+    let file = directory.join(format!("{name}.json"));
+    let socket = file.with_extension("sock");
+    let description = HostDescription {
+        pid,
+        directory: std::env::current_dir()?,
+        config,
+        token: format!("{}{}", id::random(), id::random()),
+        socket: socket.clone(),
+    };
+    let listener = UnixListener::bind(&socket)?;
+    let files = ControlFiles([socket, file.clone()]);
+    write_private(&file, &serde_json::to_vec(&description)?)?;
+    Ok((listener, files, description.token))
 }
 
 /// The configuration file that a reload reads: the one of the start, or the path where `host mcp add` would create it.
@@ -236,7 +255,8 @@ pub fn running_hosts(state: Option<&Path>) -> Vec<HostDescription> {
         .filter(|path| path.extension().is_some_and(|kind| kind == "json"))
         .filter_map(|path| {
             let bytes = read_regular(&path, MAX_LINE).ok()?;
-            let host: HostDescription = serde_json::from_slice(&bytes).ok()?;
+            let mut host: HostDescription = serde_json::from_slice(&bytes).ok()?;
+            host.socket = path.with_extension("sock");
             match BlockingStream::connect(&host.socket) {
                 // The process has ended without removing its files.
                 Err(error)
@@ -257,18 +277,21 @@ pub fn running_hosts(state: Option<&Path>) -> Vec<HostDescription> {
     hosts
 }
 
-/// The host that a command means: the one with this process id, or the only one.
+/// The host that a command means: the one with this process id or name, or the only one.
 pub fn select_host(
     mut hosts: Vec<HostDescription>,
-    pid: Option<u32>,
+    pid: Option<&str>,
 ) -> Result<HostDescription, CliError> {
     if let Some(pid) = pid {
-        hosts.retain(|host| host.pid == pid);
+        hosts.retain(|host| host.pid.to_string() == pid || host.name() == pid);
     }
     let usage = |message: String| Err(CliError::new(Exit::Usage, message));
     match (hosts.len(), pid) {
         (1, _) => Ok(hosts.remove(0)),
-        (0, Some(pid)) => usage(format!("no host runs as process {pid}")),
+        (0, Some(pid)) => usage(format!(
+            "no host runs as process {}",
+            text::escape_line(pid, 80)
+        )),
         (0, None) => usage(
             "no host is running; start one with `host run`, and use the same TOOLHOST_STATE_DIR"
                 .to_owned(),
@@ -276,7 +299,12 @@ pub fn select_host(
         _ => {
             let lines = hosts.iter().map(|host| {
                 let directory = text::escape_line(&host.directory.to_string_lossy(), 400);
-                format!("\n  --pid {}  started in {directory}", host.pid)
+                let is_same = |other: &&HostDescription| other.pid == host.pid;
+                let pid = match hosts.iter().filter(is_same).count() {
+                    1 => host.pid.to_string(),
+                    _ => host.name(),
+                };
+                format!("\n  --pid {pid}  started in {directory}")
             });
             usage(format!(
                 "several hosts are running; choose one:{}",
@@ -287,6 +315,12 @@ pub fn select_host(
 }
 
 impl HostDescription {
+    /// The name of the files, which differs between hosts with the same process id.
+    fn name(&self) -> String {
+        let name = self.socket.file_stem().unwrap_or_default();
+        text::escape_line(&name.to_string_lossy(), 80)
+    }
+
     /// Sends a request and waits for the answer.
     pub fn send(&self, request: ControlRequest) -> Result<ControlAnswer, CliError> {
         self.send_within(request, ANSWER_TIMEOUT)
@@ -340,5 +374,49 @@ impl HostDescription {
         // The state follows the name of the program, which can contain parentheses.
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
         state.is_some_and(|state| state.starts_with(['T', 't']))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn hosts_with_the_same_process_id_do_not_remove_the_files_of_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path();
+        let running = || running_hosts(Some(state));
+        let first = bind(state, None).unwrap();
+        let second = bind(state, None).unwrap();
+        assert_eq!(running().len(), 2);
+        let Err(CliError { error, .. }) =
+            select_host(running(), Some(&std::process::id().to_string()))
+        else {
+            panic!("one of two hosts is selected");
+        };
+        for host in running() {
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("--pid {}", host.name())),
+                "{error}"
+            );
+            let selected = select_host(running(), Some(&host.name())).unwrap();
+            assert_eq!(selected.socket, host.socket);
+        }
+        // As a killed host leaves them.
+        let [socket, file] = &first.1.0;
+        let killed = [socket, file].map(|path| {
+            path.with_file_name("1")
+                .with_extension(path.extension().unwrap())
+        });
+        fs::copy(file, &killed[1]).unwrap();
+        drop(UnixListener::bind(&killed[0]).unwrap());
+        drop(second);
+        let third = bind(state, None).unwrap();
+        assert!(killed.iter().all(|file| !file.exists()));
+        assert_eq!(running().len(), 2);
+        drop((first, third));
+        assert_eq!(fs::read_dir(state.join(DIRECTORY)).unwrap().count(), 0);
     }
 }

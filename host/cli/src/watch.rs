@@ -1,16 +1,16 @@
 //! `--watch`: reloads plugins when their files change.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod directories;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use self::directories::WatchedDirectories;
 use crate::commands::packages::refresh_revocations;
 use crate::control::{ControlRequest, ControlSocket};
 use crate::exit::{CliError, Exit, OrExit as _};
@@ -18,6 +18,13 @@ use crate::load::RunningHost;
 
 /// A build writes its output in several steps. Files are read once nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(300);
+
+/// Files that change all the time do not delay a reload for longer than this.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+
+/// How often directories are checked that are missing, or that were replaced through a link or a parent directory, for
+/// which there is no event.
+const DIRECTORY_CHECK: Duration = Duration::from_secs(2);
 
 /// When registries are first asked for revoked versions, and how often later.
 const FIRST_REVOCATION_CHECK: Duration = Duration::from_mins(1);
@@ -36,7 +43,7 @@ pub struct WatchArgs {
 /// Accepts changes to a running host until it is dropped: on its control socket, and from its plugin directories.
 pub struct LiveChanges {
     _socket: Option<ControlSocket>,
-    watching: Option<(RecommendedWatcher, JoinHandle<()>)>,
+    watching: Option<JoinHandle<()>>,
     following: [JoinHandle<()>; 2],
 }
 
@@ -61,18 +68,16 @@ impl LiveChanges {
 
 impl Drop for LiveChanges {
     fn drop(&mut self) {
-        self.following.iter().for_each(JoinHandle::abort);
-        if let Some((_, task)) = &self.watching {
-            task.abort();
-        }
+        let tasks = self.following.iter().chain(&self.watching);
+        tasks.for_each(JoinHandle::abort);
     }
 }
 
-fn watch(host: &Arc<RunningHost>) -> Result<(RecommendedWatcher, JoinHandle<()>), CliError> {
+fn watch(host: &Arc<RunningHost>) -> Result<JoinHandle<()>, CliError> {
     // One pending signal is enough: a reload reads all files.
     let (changed, mut changes) = mpsc::channel(1);
     let initial = changed.clone();
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // An error can mean that events were lost.
         if event.is_ok_and(|event| event.kind.is_access()) {
             return;
@@ -80,24 +85,33 @@ fn watch(host: &Arc<RunningHost>) -> Result<(RecommendedWatcher, JoinHandle<()>)
         let _ = changed.try_send(());
     })
     .or_exit(Exit::Internal)?;
-    for directory in directories(&host.settings.core.plugins) {
-        watcher
-            .watch(&directory, RecursiveMode::NonRecursive)
-            .map_err(|error| {
-                let message = format!("--watch {}: {error}", directory.display());
-                CliError::new(Exit::Usage, message)
-            })?;
-    }
+    let mut directories = WatchedDirectories::new(watcher, &host.settings.core.plugins)?;
     // For files that changed after they were loaded and before they were watched.
     let _ = initial.try_send(());
     let host = Arc::clone(host);
-    let task = tokio::spawn(async move {
-        while changes.recv().await.is_some() {
-            while let Ok(Some(())) = timeout(QUIET, changes.recv()).await {}
-            host.reload_changed_plugins().await;
+    Ok(tokio::spawn(async move {
+        loop {
+            let has_event = timeout(DIRECTORY_CHECK, changes.recv()).await.is_ok();
+            if has_event || directories.watch_again() {
+                wait_until_quiet(&mut changes).await;
+                // Before files are read, so that later changes are not missed.
+                directories.watch_again();
+                host.reload_changed_plugins().await;
+            }
         }
-    });
-    Ok((watcher, task))
+    }))
+}
+
+/// Waits until there is no event for some time.
+async fn wait_until_quiet(changes: &mut mpsc::Receiver<()>) {
+    let end = Instant::now() + MAX_DELAY;
+    loop {
+        let now = Instant::now();
+        let has_event = timeout_at(end.min(now + QUIET), changes.recv()).await;
+        if has_event.is_err() || now >= end {
+            return;
+        }
+    }
 }
 
 /// Gets the descriptions of tools again when the date changes, because they can contain it.
@@ -126,14 +140,28 @@ async fn follow_revocations(host: Arc<RunningHost>) {
     }
 }
 
-/// The directories to watch. A file is watched in its directory, because builds replace it.
-fn directories(plugins: &[PathBuf]) -> BTreeSet<PathBuf> {
-    let directory = |path: &PathBuf| match path.parent().filter(|_| path.is_file()) {
-        Some(parent) => parent.to_owned(),
-        None => path.clone(),
-    };
-    let existing = plugins.iter().map(directory);
-    existing
-        .filter(|path: &PathBuf| Path::exists(path))
-        .collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn constant_changes_delay_a_reload_for_a_limited_time() {
+        for (interval, expected) in [(QUIET * 2, QUIET), (QUIET / 2, MAX_DELAY)] {
+            let (changed, mut changes) = mpsc::channel(1);
+            let events = tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(interval).await;
+                    let _ = changed.try_send(());
+                }
+            });
+            let start = Instant::now();
+            wait_until_quiet(&mut changes).await;
+            let waited = start.elapsed();
+            assert!(
+                waited >= expected && waited < expected + QUIET,
+                "{interval:?}: {waited:?}"
+            );
+            events.abort();
+        }
+    }
 }

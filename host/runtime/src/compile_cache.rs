@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{
@@ -22,6 +23,9 @@ const MAGIC: &[u8; 8] = b"THCACHE2";
 const HEADER_LEN: usize = MAGIC.len() + blake3::OUT_LEN;
 const MAX_ENTRY: u64 = 512 << 20;
 const MAX_TOTAL: u64 = 1 << 30;
+const KEY: &str = "key";
+/// Length of the name of an entry before the extension: two hashes of 32 and 8 bytes.
+const STEM_LEN: usize = 64 + 1 + 16;
 
 pub struct CompileCache {
     path: PathBuf,
@@ -61,6 +65,42 @@ impl EntryKind {
             Self::FileDigest => "digest",
         }
     }
+}
+
+/// A file that can be removed from the directory of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheFile {
+    /// Its modification time is that of its last use.
+    Entry,
+    /// A file that is renamed once it is complete. A process that is killed leaves it.
+    Temporary,
+}
+
+impl CacheFile {
+    /// Age after which a temporary file is not in use any more.
+    pub const MAX_TEMPORARY_AGE: Duration = Duration::from_hours(24);
+
+    /// Returns `None` for the key and for files that are not of a cache.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name.strip_prefix('.') {
+            None => is_entry_name(name).then_some(Self::Entry),
+            Some(temporary) => {
+                let (name, _) = temporary.rsplit_once('.')?;
+                (name == KEY || is_entry_name(name)).then_some(Self::Temporary)
+            }
+        }
+    }
+}
+
+fn is_entry_name(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        let mut kinds = EntryKind::ALL.iter();
+        stem.len() == STEM_LEN
+            && stem
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+            && kinds.any(|kind| kind.extension() == extension)
+    })
 }
 
 impl CompileCache {
@@ -188,13 +228,7 @@ impl CompileCache {
 
     fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         // Not synced: an entry that is incomplete after a power failure has no valid MAC.
-        write_new(
-            &self.dir,
-            &format!(".{name}.{}", std::process::id()),
-            name,
-            parts,
-            |_| Ok(()),
-        )
+        write_new(&self.dir, name, parts, |_| Ok(()))
     }
 
     fn name(&self, kind: EntryKind, digest: Digest) -> String {
@@ -208,31 +242,31 @@ impl CompileCache {
         )
     }
 
-    /// Removes the oldest entries if the total size exceeds the limit.
+    /// Removes the oldest entries if the total size exceeds the limit, and temporary files that a process has left.
     fn evict(&self) {
         let Ok(entries) = self.dir.entries() else {
             return;
         };
-        let mut found: Vec<_> = entries
-            .flatten()
-            .filter(|entry| {
-                Path::new(&entry.file_name())
-                    .extension()
-                    .is_some_and(|extension| {
-                        EntryKind::ALL
-                            .iter()
-                            .any(|kind| extension == kind.extension())
-                    })
-            })
-            .filter_map(|entry| {
-                let metadata = entry.metadata().ok()?;
-                Some((
-                    metadata.modified().ok()?.into_std(),
-                    metadata.len(),
-                    entry.file_name(),
-                ))
-            })
-            .collect();
+        let mut found = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let kind = name.to_str().and_then(CacheFile::from_name);
+            let (Some(kind), Ok(metadata)) = (kind, entry.metadata()) else {
+                continue;
+            };
+            let Ok(modified) = metadata.modified().map(cap_std::time::SystemTime::into_std) else {
+                continue;
+            };
+            match kind {
+                CacheFile::Entry => found.push((modified, metadata.len(), name)),
+                CacheFile::Temporary => {
+                    let age = SystemTime::now().duration_since(modified);
+                    if age.is_ok_and(|age| age > CacheFile::MAX_TEMPORARY_AGE) {
+                        let _ = self.dir.remove_file(&name);
+                    }
+                }
+            }
+        }
         let mut total: u64 = found.iter().map(|(_, size, _)| size).sum();
         found.sort();
         for (_, size, name) in found {
@@ -260,7 +294,7 @@ fn open(dir: &Dir, name: &str) -> io::Result<File> {
 /// The key of this cache, created on first use. A key that is too short or readable by other users is replaced,
 /// which invalidates all entries.
 fn key(dir: &Dir) -> io::Result<[u8; 32]> {
-    if let Ok(file) = open(dir, "key") {
+    if let Ok(file) = open(dir, KEY) {
         let mode = file.metadata()?.mode();
         let mut bytes = Vec::new();
         file.take(64).read_to_end(&mut bytes)?;
@@ -272,32 +306,33 @@ fn key(dir: &Dir) -> io::Result<[u8; 32]> {
     }
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(io::Error::from)?;
-    let temporary = format!(".key.{}", std::process::id());
-    write_new(dir, &temporary, "key", &[&key], File::sync_all)?;
+    write_new(dir, KEY, &[&key], File::sync_all)?;
     Ok(key)
 }
 
 /// Writes a temporary file and renames it, so that readers see the old or the new content.
 fn write_new(
     dir: &Dir,
-    temporary: &str,
     name: &str,
     parts: &[&[u8]],
     sync: fn(&File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let _ = dir.remove_file(temporary);
+    // Not the process id, which is the same in several containers.
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::from)?;
+    let temporary = format!(".{name}.{:016x}", u64::from_ne_bytes(random));
     let written = dir
         .open_with(
-            temporary,
+            &temporary,
             OpenOptions::new().write(true).create_new(true).mode(0o600),
         )
         .and_then(|mut file| {
             parts.iter().try_for_each(|part| file.write_all(part))?;
             sync(&file)
         })
-        .and_then(|()| dir.rename(temporary, dir, name));
+        .and_then(|()| dir.rename(&temporary, dir, name));
     if written.is_err() {
-        let _ = dir.remove_file(temporary);
+        let _ = dir.remove_file(&temporary);
     }
     written
 }
@@ -353,6 +388,28 @@ mod tests {
             cache(dir.path()).get(EntryKind::Code, DIGEST).as_deref(),
             Some(&b"code"[..])
         );
+    }
+
+    #[test]
+    fn temporary_files_of_killed_hosts_are_removed_after_a_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        let kept = ["other.code", ".other.code.7"].map(ToOwned::to_owned);
+        let temporary = EntryKind::ALL.map(|kind| format!(".{}.7", cache.name(kind, DIGEST)));
+        for name in temporary.iter().chain(&kept) {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let exists = |name: &String| dir.path().join(name).exists();
+        cache.put(EntryKind::Code, DIGEST, b"code").unwrap();
+        assert!(temporary.iter().all(exists));
+        for name in temporary.iter().chain(&kept) {
+            let file = fs::File::options().append(true).open(dir.path().join(name));
+            let old = SystemTime::now() - 2 * CacheFile::MAX_TEMPORARY_AGE;
+            file.unwrap().set_modified(old).unwrap();
+        }
+        cache.put(EntryKind::Code, DIGEST, b"code").unwrap();
+        assert!(!temporary.iter().any(exists));
+        assert!(kept.iter().all(exists));
     }
 
     #[test]

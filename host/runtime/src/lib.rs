@@ -51,6 +51,7 @@ mod tests;
 pub use capabilities::{Capabilities, NetGrant};
 pub use change_summary::file_diff;
 pub use compile::{Compiler, compile_worker};
+pub use compile_cache::CacheFile;
 pub use error::{LoadError, RuntimeError};
 pub use functions::SkippedFunction;
 pub use hooks::HookCall;

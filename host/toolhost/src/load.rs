@@ -38,6 +38,7 @@ pub mod environment;
 mod granted_plugin;
 mod live_changes;
 mod plugin_files;
+mod same_version;
 
 use granted_plugin::PluginWithGrants;
 pub use granted_plugin::{GrantedDirectory, ServedPlugin};
@@ -356,7 +357,7 @@ impl PreparedHost {
             match tools {
                 Ok(tools) => {
                     one.served.tools = tools;
-                    loader.plugins.push(one);
+                    loader.push(one);
                 }
                 Err(error) => broken.push(BrokenPlugin::new(one.served.path, &error.to_string())),
             }

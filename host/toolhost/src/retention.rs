@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::JoinHandle;
 use toolhost_kernel::Clock;
-use toolhost_runtime::Staging;
+use toolhost_runtime::{CacheFile, Staging};
 use toolhost_store::{DroppedRecords, RecordRetention, Store, StoreError};
 use toolhost_vfs::SweepStats;
 
@@ -100,15 +100,25 @@ pub fn remove_old_files(host_paths: &HostPaths, settings: &RetentionSettings) ->
         .state
         .as_ref()
         .map(|state| state.join("mcp/logs"));
-    let is_code = |name: &str| has_suffix(name, ".code") || has_suffix(name, ".tools");
     let is_log = |name: &str| has_suffix(name, ".log") || has_suffix(name, ".log.1");
-    let (age, size) = (settings.cache_age, settings.cache_size);
     [
-        cache.map_or_else(RemovedFiles::default, |dir| shrink(dir, is_code, age, size)),
+        cache.map_or_else(RemovedFiles::default, |dir| shrink_cache(dir, settings)),
         logs.map_or_else(RemovedFiles::default, |dir| {
             shrink(&dir, is_log, settings.logs_age, None)
         }),
     ]
+}
+
+fn shrink_cache(dir: &Path, settings: &RetentionSettings) -> RemovedFiles {
+    let is = |kind| move |name: &str| CacheFile::from_name(name) == Some(kind);
+    let (age, size) = (settings.cache_age, settings.cache_size);
+    let entries = shrink(dir, is(CacheFile::Entry), age, size);
+    let age = Some(CacheFile::MAX_TEMPORARY_AGE);
+    let temporary = shrink(dir, is(CacheFile::Temporary), age, None);
+    RemovedFiles {
+        files: entries.files + temporary.files,
+        bytes: entries.bytes + temporary.bytes,
+    }
 }
 
 /// Removes the oldest files of a directory until the rest is within the limits. Files that cannot be removed are kept
@@ -190,5 +200,49 @@ mod tests {
             let expected: Vec<_> = left.iter().copied().chain(["key", "link.code"]).collect();
             assert_eq!(names, expected);
         }
+    }
+    #[test]
+    fn retention_of_the_cache_covers_all_of_its_files_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let stem = format!("{}-{}", "5".repeat(64), "e".repeat(16));
+        let entries = ["code", "tools", "packed", "digest"].map(|kind| format!("{stem}.{kind}"));
+        let temporary = entries.clone().map(|name| format!(".{name}.7"));
+        let others = ["key", "notes.code", ".notes.code.7"].map(ToOwned::to_owned);
+        let fresh = [
+            format!("{}.code", stem.replace('5', "6")),
+            format!(".{stem}.code.8"),
+        ];
+        let all = [&entries[..], &temporary, &others, &fresh].concat();
+        for name in &all {
+            let path = dir.path().join(name);
+            fs::write(&path, "ten bytes.").unwrap();
+            if !fresh.contains(name) {
+                let file = File::options().append(true).open(path).unwrap();
+                let old = SystemTime::now() - Duration::from_hours(48);
+                file.set_modified(old).unwrap();
+            }
+        }
+        let host_paths = HostPaths {
+            cache: Some(dir.path().to_owned()),
+            ..HostPaths::default()
+        };
+        let remove = |cache_age| {
+            let settings = RetentionSettings {
+                cache_age,
+                ..RetentionSettings::default()
+            };
+            remove_old_files(&host_paths, &settings)[0]
+        };
+        let expected = |files: usize| RemovedFiles {
+            files,
+            bytes: 10 * files as u64,
+        };
+        assert_eq!(remove(None), expected(temporary.len()));
+        assert_eq!(
+            remove(Some(Duration::from_hours(1))),
+            expected(entries.len())
+        );
+        let kept = others.iter().chain(&fresh);
+        assert!(kept.into_iter().all(|name| dir.path().join(name).exists()));
     }
 }

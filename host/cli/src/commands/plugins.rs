@@ -84,7 +84,7 @@ pub struct ReloadArgs {
 pub struct TargetArgs {
     /// Process id of the host, if several are running
     #[arg(long, value_name = "PID")]
-    pub pid: Option<u32>,
+    pub pid: Option<String>,
 }
 
 pub async fn plugins(args: PluginsArgs) -> Result<Exit, CliError> {
@@ -109,7 +109,7 @@ pub async fn plugins(args: PluginsArgs) -> Result<Exit, CliError> {
 pub fn change(target: &TargetArgs, request: ControlRequest) -> Result<Exit, CliError> {
     let paths = HostPaths::from_env(|name| std::env::var(name).ok());
     let hosts = running_hosts(paths.state.as_deref());
-    let answer = select_host(hosts, target.pid)?.send(request)?;
+    let answer = select_host(hosts, target.pid.as_deref())?.send(request)?;
     print_answer(&answer)
 }
 

@@ -25,7 +25,7 @@ Examples:
 pub struct UiArgs {
     /// Process id of the host, if several are running
     #[arg(long)]
-    pub pid: Option<u32>,
+    pub pid: Option<String>,
 
     /// Address to serve, if the page is not served yet: 127.0.0.1:PORT or [::1]:PORT [default: a free port]
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
@@ -39,7 +39,7 @@ pub async fn ui(args: UiArgs) -> Result<Exit, CliError> {
     let paths = HostPaths::from_env(|name| std::env::var(name).ok());
     let hosts = running_hosts(paths.state.as_deref());
     if !hosts.is_empty() || args.pid.is_some() {
-        let host = select_host(hosts, args.pid)?;
+        let host = select_host(hosts, args.pid.as_deref())?;
         let answer = host.send(ControlRequest::OpenPage {
             address: args.address,
         })?;

@@ -11,7 +11,7 @@ use toolhost_contract::{PluginName, ToolName, text};
 use toolhost_kernel::Kernel;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_packages::InstalledPackages;
-use toolhost_runtime::{Loaded, Plugin, Runtime, Staging};
+use toolhost_runtime::{Loaded, Runtime, Staging};
 
 use super::granted_plugin::{PluginWithGrants, ServedPlugin, grant};
 use super::plugin_files::{BrokenPlugin, find_plugin_files};
@@ -98,6 +98,7 @@ pub(super) struct PluginLoader {
     pub added: Vec<PathBuf>,
     /// Files of plugins that were removed since the start and are still in a directory.
     pub removed: BTreeSet<PathBuf>,
+    /// Of those with the same name and version, the tools of the last one are registered.
     pub plugins: Vec<PluginWithGrants>,
 }
 
@@ -195,25 +196,13 @@ impl PluginLoader {
         let (hooks, _) = self.create_hooks(settings, self.plugins.iter().chain([&new]));
         kernel.set_hooks(hooks);
         let registered = match old {
-            None => register(kernel, new),
-            Some(old) => {
-                let (info, plugin) = (new.info.clone(), Arc::<Plugin>::clone(&new.plugin));
-                let names = kernel.replace(&self.plugins[old].info, info, plugin);
-                names.map_err(|error| error.to_string()).map(|names| {
-                    new.served.tools = names;
-                    new
-                })
-            }
+            None => register(kernel, new).map(|new| (ChangeKind::Added, self.push(new))),
+            Some(old) => self
+                .replace(kernel, settings.on_duplicate, old, new)
+                .map(|new| (ChangeKind::Replaced, new)),
         };
-        let change = registered.map(|new| {
+        let change = registered.map(|(kind, new)| {
             let plugin = Arc::new(new.served.clone());
-            let kind = if let Some(old) = old {
-                self.plugins[old] = new;
-                ChangeKind::Replaced
-            } else {
-                self.plugins.push(new);
-                ChangeKind::Added
-            };
             Some(PluginChange { kind, plugin })
         });
         let (hooks, _) = self.create_hooks(settings, self.plugins.iter());
@@ -228,10 +217,9 @@ impl PluginLoader {
         settings: &Settings,
         gone: impl Fn(&PluginWithGrants) -> bool,
     ) -> Vec<PluginChange> {
-        let (removed, kept): (Vec<_>, Vec<_>) = self.plugins.drain(..).partition(gone);
-        self.plugins = kept;
-        for one in &removed {
-            kernel.unregister_version(&one.info);
+        let mut removed = Vec::new();
+        while let Some(index) = self.plugins.iter().position(&gone) {
+            removed.push(self.remove_at(kernel, index));
         }
         // After the tools are gone, because no call may run without the hooks of its plugin.
         if !removed.is_empty() {
