@@ -94,8 +94,14 @@ fn the_last_change_of_a_file_is_found_by_its_path() {
         2,
         "neither a call, nor a path that a call has changed",
     );
-    let list = env.run(&["undo", "--list", "workspace/a.txt"]);
-    assert_eq!(list.stdout.matches("undone").count(), 2, "{list:?}");
+    let undone = env.run(&["undo", "--list", "workspace/a.txt"]);
+    assert_eq!(undone.stdout.matches("undone").count(), 2, "{undone:?}");
+    let times = |list: &CommandResult| {
+        let rows = list.stdout.lines().skip(1);
+        let cells = rows.map(|row| row.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
+        cells.collect::<Vec<_>>()
+    };
+    assert_eq!(times(&undone), times(&list), "those of the calls");
     fs::write(env.workspace().join("b.txt"), "by hand").unwrap();
     check(
         &env.run(&["undo", "workspace/b.txt"]),
@@ -141,6 +147,102 @@ fn a_denial_is_explained_and_its_kind_is_allowed() {
     assert_eq!(env.run_with_plugins(&call).code, Some(0));
     let list = env.run(&["calls"]);
     assert!(list.stdout.contains("new.txt"), "{list:?}");
+}
+
+#[test]
+fn a_host_that_keeps_no_records_warns() {
+    let env = TestEnv::new("");
+    let stderr = |flags: &[&str]| {
+        let call = [&["call", "read_file", "old.txt"], flags].concat();
+        let mut command = env.command_with_plugins(&call);
+        for variable in ["HOME", "TOOLHOST_STATE_DIR", "XDG_STATE_HOME"] {
+            command.env_remove(variable);
+        }
+        let ended = CommandResult::of(&command.output().unwrap());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stderr
+    };
+    let warning =
+        "warning: no records are kept and nothing can be undone; set HOME or TOOLHOST_STATE_DIR";
+    let shown = stderr(&[]);
+    assert_eq!(shown.matches(warning).count(), 1, "{shown}");
+    let disabled = stderr(&["--no-store"]);
+    assert!(!disabled.contains("warning"), "{disabled}");
+}
+
+#[test]
+fn wrong_names_and_values_are_explained() {
+    let env = TestEnv::new("");
+    let run = |arguments: &[&str]| env.run_with_plugins(arguments);
+    check(&run(&["call", "readfile", "old.txt"]), 2, "read_file");
+    let unknown = run(&["call", "readfile", "old.txt", "--json"]);
+    check(&unknown, 2, "tool_not_registered");
+    check(&run(&["call", "list_directory", "."]), 0, "old.txt");
+    check(
+        &run(&["call", "read_file", "path:=old.txt"]),
+        2,
+        "`old.txt` is not JSON; for text use `path=old.txt`",
+    );
+    let listed = run(&["tools", "--tools", "system"]);
+    check(&listed, 0, "current_time");
+    assert!(!listed.stdout.contains("read_file"), "{listed:?}");
+    let json = run(&["tools", "--json", "--tools", "system"]);
+    check(&json, 0, "current_time");
+    assert!(!json.stdout.contains("\"read_file\""), "{json:?}");
+    check(
+        &run(&["tools", "--tools", "cor"]),
+        0,
+        "did you mean `core`?",
+    );
+    let added = env.run(&["add", root().join("README.md").to_str().unwrap()]);
+    check(&added, 4, "README.md is not a WebAssembly component");
+    assert_eq!(added.stderr.matches("README").count(), 1, "{added:?}");
+}
+
+#[test]
+fn a_path_of_a_flag_that_cannot_be_loaded_is_an_error_and_one_of_the_file_a_warning() {
+    let env = TestEnv::new("");
+    let call = ["call", "read_file", "old.txt"];
+    let flag = [&call[..], &["--plugins", "nope"]].concat();
+    let flag = env.run_with_plugins(&flag);
+    check(&flag, 4, "nope: no such directory");
+    check(
+        &flag,
+        4,
+        "error: not all paths of --plugins could be loaded",
+    );
+    let config = env.path("plugins.toml");
+    fs::write(&config, "plugins = [\"nope\"]\n").unwrap();
+    let file = [&call[..], &["--config", config.to_str().unwrap()]].concat();
+    let mut file = env.command(&file);
+    file.arg("--plugins")
+        .arg(root().join("plugins/files.wasm"))
+        .arg("--allow-path")
+        .arg(env.workspace());
+    let file = CommandResult::of(&file.output().unwrap());
+    check(&file, 0, "1→old");
+    check(&file, 0, "nope: no such directory");
+    assert!(file.stderr.starts_with("warning: "), "{file:?}");
+}
+
+#[test]
+fn allow_warns_of_unknown_tools_and_names_the_line_of_a_wrong_file() {
+    let env = TestEnv::new("");
+    let config = env.path("mine.toml");
+    let files = root().join("plugins/files.wasm");
+    fs::write(&config, format!("plugins = [{files:?}]\n")).unwrap();
+    let allow = |rule: &str| {
+        let config = config.to_str().unwrap();
+        env.run(&["policy", "allow", rule, "--config", config])
+    };
+    let typo = allow("write_fil");
+    check(&typo, 0, "added to `allow`");
+    check(&typo, 0, "did you mean `write_file`?");
+    let good = allow("read_file");
+    check(&good, 0, "added to `allow`");
+    assert_eq!(good.stderr, "");
+    fs::write(&config, "plugins = []\nallow = [\n").unwrap();
+    check(&allow("read_file"), 3, "mine.toml:");
 }
 
 #[test]

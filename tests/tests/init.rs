@@ -109,6 +109,7 @@ fn what_the_host_would_refuse_is_not_written() {
     fs::write(home.file(), "plugins = [\n").unwrap();
     let refused = home.init(&["--allow-path", "."]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.stderr.contains("toolhost.toml:"), "{refused:?}");
     assert_eq!(fs::read_to_string(home.file()).unwrap(), "plugins = [\n");
 }
 

@@ -52,7 +52,7 @@ Exit codes:
   1  the tool failed
   2  usage error
   3  configuration error
-  4  no plugin could be loaded
+  4  no plugin could be loaded, or a path of --plugins could not
   5  denied
   6  timeout or other limit exceeded
   7  internal error

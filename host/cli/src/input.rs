@@ -11,18 +11,26 @@ use toolhost_contract::text;
 pub enum InputError {
     #[error("`{0}` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object")]
     NotAPair(String),
-    #[error("`{value}` has no name; use `key=value`, because the tool requires {}", .required.join(", "))]
+    #[error("`{value}` has no name; write `{first}={value}`{}", others(first, .rest))]
     Nameless {
         value: String,
-        required: Vec<String>,
+        first: String,
+        rest: Vec<String>,
     },
     #[error("`{0}` is given twice; to pass a list, use `{0}:=[\"a\",\"b\"]`")]
     Duplicate(String),
-    #[error("`{key}={value}` should be {expected}: {reason}")]
+    #[error("`{key}={value}` is not {expected}")]
     WrongType {
         key: String,
         value: String,
         expected: String,
+    },
+    #[error("`{value}` is not JSON; for text use `{key}={value}`")]
+    NotJsonValue { key: String, value: String },
+    #[error("`{key}={value}` cannot be passed on: {reason}")]
+    InexactValue {
+        key: String,
+        value: String,
         reason: String,
     },
     #[error("the input is not JSON: {0}")]
@@ -37,15 +45,24 @@ pub enum InputError {
     Io(String),
 }
 
-/// `schema` is the tool's input schema, or `None` if the tool does not exist. Every value is a string then, and the
-/// kernel reports the error.
+/// The other parameters that a value could belong to.
+fn others(first: &str, rest: &[String]) -> String {
+    if rest.is_empty() {
+        String::new()
+    } else {
+        format!(" (parameters: {first}, {})", rest.join(", "))
+    }
+}
+
+/// `schema` is the tool's input schema, or `None` if the tool does not exist. Every value is a string then, and the input
+/// is never wrong, because the kernel reports the unknown tool.
 pub fn parse(
     arguments: &[String],
     schema: Option<&Value>,
     stdin: impl Read,
     limit: u64,
 ) -> Result<Value, InputError> {
-    match arguments {
+    let parsed = match arguments {
         [] => Ok(Value::Object(Map::new())),
         [argument] if argument == "-" => {
             let mut json = String::new();
@@ -61,6 +78,10 @@ pub fn parse(
         }
         [argument] if argument.trim_start().starts_with(['{', '[']) => parse_object(argument),
         arguments => parse_pairs(arguments, schema),
+    };
+    match schema {
+        Some(_) => parsed,
+        None => parsed.or_else(|_| Ok(Value::Object(Map::new()))),
     }
 }
 
@@ -105,31 +126,46 @@ fn parse_nameless(argument: &str, schema: &Value) -> Result<(String, Value), Inp
         return parse_value(name, argument, Some(schema));
     }
     let value = text::escape_line(argument, 80);
-    let names = required(schema).take(MAX_NAMED);
-    let required: Vec<_> = names.map(|name| text::escape_line(name, 80)).collect();
-    Err(if required.is_empty() {
-        InputError::NotAPair(value)
-    } else {
-        InputError::Nameless { value, required }
+    let optional = properties(schema).filter(|_| required(schema).next().is_none());
+    let optional = optional.into_iter().flat_map(Map::keys).map(String::as_str);
+    let mut names = required(schema)
+        .chain(optional)
+        .take(MAX_NAMED)
+        .map(|name| text::escape_line(name, 80));
+    Err(match names.next() {
+        None => InputError::NotAPair(value),
+        Some(first) => InputError::Nameless {
+            value,
+            first,
+            rest: names.collect(),
+        },
     })
 }
 
 /// Maximum number of parameters that an error names.
 const MAX_NAMED: usize = 6;
 
-/// The parameter whose name can be left out: the only required one, or else the only one.
+/// The parameter whose name can be left out: the only required one. If none is required, it is the only one, or else the
+/// text `path` or `url`.
 pub fn nameless_parameter(schema: &Value) -> Option<&str> {
     let mut required = required(schema);
     match (required.next(), required.next()) {
         (Some(name), None) => Some(name),
         (Some(_), Some(_)) => None,
         (None, _) => {
-            let properties = schema.get("properties")?.as_object()?;
-            let mut names = properties.keys();
-            let first = names.next()?;
-            names.next().is_none().then_some(first)
+            let properties = properties(schema)?;
+            if properties.len() == 1 {
+                return properties.keys().next().map(String::as_str);
+            }
+            let is_text = |name: &&str| types_of(schema, name) == BTreeSet::from(["string"]);
+            let known = |name: &&str| properties.contains_key(*name);
+            ["path", "url"].into_iter().filter(known).find(is_text)
         }
     }
+}
+
+fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties")?.as_object()
 }
 
 fn required(schema: &Value) -> impl Iterator<Item = &str> {
@@ -147,19 +183,43 @@ fn parse_pair(argument: &str, schema: Option<&Value>) -> Result<(String, Value),
         None => (key, false),
     };
     if json {
-        let value = exact_integers::parse_exact(value)
-            .map_err(|error| wrong_type(key, value, "JSON".to_owned(), error))?;
-        return Ok((key.to_owned(), value));
+        check_exact(key, value)?;
+        let parsed = serde_json::from_str(value).map_err(|_| InputError::NotJsonValue {
+            key: text::escape_line(key, 80),
+            value: text::escape_line(value, 80),
+        })?;
+        return Ok((key.to_owned(), parsed));
     }
     parse_value(key, value, schema)
 }
 
-fn wrong_type(key: &str, value: &str, expected: String, reason: String) -> InputError {
-    InputError::WrongType {
+/// Refuses JSON with integers that would change.
+fn check_exact(key: &str, value: &str) -> Result<(), InputError> {
+    exact_integers::check_integers(value.as_bytes()).map_err(|error| InputError::InexactValue {
         key: text::escape_line(key, 80),
         value: text::escape_line(value, 80),
-        expected,
-        reason,
+        reason: error.to_string(),
+    })
+}
+
+/// Names the types that a value can have, with the way to pass a list or an object.
+fn describe_expected(key: &str, types: &BTreeSet<&str>) -> String {
+    let key = text::escape_line(key, 80);
+    let noun = |name: &&str| match *name {
+        "array" => "a JSON array".to_owned(),
+        "object" => "a JSON object".to_owned(),
+        "integer" => "an integer".to_owned(),
+        "null" => "null".to_owned(),
+        other => format!("a {}", text::escape_line(other, 40)),
+    };
+    let nouns: Vec<String> = types.iter().map(noun).collect();
+    let nouns = nouns.join(" or ");
+    if types.contains("array") {
+        format!("{nouns}; use `{key}:=[…]`")
+    } else if types.contains("object") {
+        format!("{nouns}; use `{key}:={{…}}`")
+    } else {
+        nouns
     }
 }
 
@@ -169,7 +229,6 @@ fn parse_value(
     value: &str,
     schema: Option<&Value>,
 ) -> Result<(String, Value), InputError> {
-    let wrong = |expected, reason| wrong_type(key, value, expected, reason);
     let types = match schema {
         Some(schema) => types_of(schema, key),
         None => BTreeSet::from(["string"]),
@@ -179,30 +238,27 @@ fn parse_value(
     }
     if types.is_empty() {
         // The schema accepts any type: valid JSON is parsed as JSON.
-        exact_integers::check_integers(value.as_bytes())
-            .map_err(|error| wrong("JSON".to_owned(), error.to_string()))?;
+        check_exact(key, value)?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         return Ok((key.to_owned(), value));
     }
-    let expected = || types.iter().copied().collect::<Vec<_>>().join(" or ");
-    exact_integers::check_integers(value.as_bytes())
-        .map_err(|error| wrong(expected(), error.to_string()))?;
-    let parsed: Value =
-        serde_json::from_str(value).map_err(|_| wrong(expected(), "not JSON".to_owned()))?;
-    if types.iter().any(|wanted| has_type(&parsed, wanted)) {
-        Ok((key.to_owned(), parsed))
-    } else {
-        Err(wrong(
-            expected(),
-            format!("this is {}", describe_type(&parsed)),
-        ))
+    check_exact(key, value)?;
+    match serde_json::from_str(value) {
+        Ok(parsed) if types.iter().any(|wanted| has_type(&parsed, wanted)) => {
+            Ok((key.to_owned(), parsed))
+        }
+        _ => Err(InputError::WrongType {
+            key: text::escape_line(key, 80),
+            value: text::escape_line(value, 80),
+            expected: describe_expected(key, &types),
+        }),
     }
 }
 
 /// The types that the schema allows for one property; empty if any. A parameter that is not in the schema is a string:
 /// the kernel knows all accepted spellings and reports an unknown one.
 fn types_of<'a>(schema: &'a Value, key: &str) -> BTreeSet<&'a str> {
-    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = properties(schema);
     let named = |(_, property): &(&String, &Value)| {
         property
             .get("x-aliases")

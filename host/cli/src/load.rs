@@ -125,6 +125,11 @@ pub async fn prepare(
             ),
         ));
     }
+    if purpose == LoadPurpose::Run && settings.lacks_state_dir {
+        note(
+            "warning: no records are kept and nothing can be undone; set HOME or TOOLHOST_STATE_DIR",
+        );
+    }
     let resources = Arc::new(ServerResources::default());
     let telemetry = match purpose {
         LoadPurpose::Run => {
@@ -219,6 +224,9 @@ impl StartingHost {
             page: self.page,
         };
         host.report_problems();
+        if self.purpose == LoadPurpose::Run {
+            host.require_typed_plugins()?;
+        }
         let missing = &host.loaded.missing;
         match (missing.is_empty(), self.purpose) {
             (true, _) => {}
@@ -451,6 +459,20 @@ impl RunningHost {
         Ok(())
     }
 
+    /// Returns an error if a path of `--plugins` could not be loaded but other plugins were. A broken file in a directory
+    /// of plugins is not an error.
+    fn require_typed_plugins(&self) -> Result<(), CliError> {
+        let typed = self.settings.typed_plugins();
+        let loaded = self.loaded.loaded();
+        let mut broken = loaded.broken.iter().map(|broken| &broken.path);
+        let others = !loaded.plugins.is_empty() || self.settings.has_servers();
+        if others && broken.any(|path| typed.contains(path)) {
+            let message = "not all paths of --plugins could be loaded; see the messages above";
+            return Err(CliError::new(Exit::NoPlugin, message));
+        }
+        Ok(())
+    }
+
     /// Prints a note if plugins request files but no directory is granted, because every path will be "not found".
     pub fn note_missing_grants(&self) {
         if self.loaded.lacks_grants() {
@@ -479,8 +501,11 @@ impl RunningHost {
         if verbose {
             loaded.plugins.iter().for_each(|served| note_loaded(served));
         }
+        let typed = self.settings.typed_plugins();
         for broken in &loaded.broken {
-            note(&format!("error: {}", describe_broken(broken)));
+            let is_typed = typed.iter().any(|path| broken.path.starts_with(path));
+            let kind = if is_typed { "error" } else { "warning" };
+            note(&format!("{kind}: {}", describe_broken(broken)));
         }
         for left_out in self.kernel.registry().unavailable() {
             note(&format!("error: {left_out}"));

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use toolhost::mcp_servers::program_files;
 use toolhost::{
-    AllowedPath, Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings,
-    command_files, guest_name,
+    Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings, command_files,
 };
 use toolhost_contract::PluginName;
 use toolhost_formats::profile::UnmappedTools;
@@ -30,6 +29,7 @@ use crate::shipped_plugins;
 mod external_access;
 mod hooks;
 mod mcp;
+mod paths;
 mod policy;
 mod project;
 mod server_sandbox;
@@ -38,6 +38,8 @@ mod servers;
 pub use mcp::McpSettings;
 pub use policy::RuleLists;
 pub use servers::{DiscoverySettings, ServerSettings};
+
+use paths::{assign_guest_paths, merge_paths};
 
 #[derive(Debug, Clone)]
 pub struct CliSettings {
@@ -51,6 +53,8 @@ pub struct CliSettings {
     /// Warnings about settings that have no effect.
     pub warnings: Vec<String>,
     pub verbose: bool,
+    /// Whether records are enabled but there is no directory for them.
+    pub lacks_state_dir: bool,
     pub mcp: McpSettings,
     /// The directory of the table `[project."DIR"]` that applies.
     pub project: Option<PathBuf>,
@@ -203,6 +207,7 @@ impl CliSettings {
         core.config_file = config_file;
         core.secrets = mcp.state_key.iter().cloned().collect();
         Ok(Self {
+            lacks_state_dir: core.store.is_none() && !is_store_disabled(args, &config.store),
             core,
             servers,
             discovery,
@@ -219,6 +224,12 @@ impl CliSettings {
     /// Whether servers or a discovery command can provide tools in addition to plugins.
     pub fn has_servers(&self) -> bool {
         self.discovery.is_some() || self.servers.iter().any(|server| server.enabled)
+    }
+
+    /// The paths of `--plugins`, as [`plugins`] resolved them.
+    pub fn typed_plugins(&self) -> &[PathBuf] {
+        let typed = self.args.plugins.len();
+        self.core.plugins.get(..typed).unwrap_or_default()
     }
 }
 
@@ -388,12 +399,16 @@ fn store_dir(
     file: &FileContext<'_>,
 ) -> Result<Option<PathBuf>, String> {
     match &table.dir {
-        _ if args.no_store || table.enabled == Some(false) => Ok(None),
+        _ if is_store_disabled(args, table) => Ok(None),
         Some(dir) if (file.world.variable)("TOOLHOST_STATE_DIR").is_none() => {
             file.path(dir).map(Some)
         }
         _ => Ok(paths.store_dir()),
     }
+}
+
+fn is_store_disabled(args: &HostArgs, table: &StoreTable) -> bool {
+    args.no_store || table.enabled == Some(false)
 }
 
 fn variable_names<'a>(names: impl IntoIterator<Item = &'a Variable>) -> BTreeSet<String> {
@@ -546,52 +561,6 @@ fn pool_limits(pools: &PoolsTable) -> schedule::PoolLimits {
         agents: or(pools.agents, usual.agents),
         interactive: or(pools.interactive, usual.interactive),
     }
-}
-
-/// Merges paths of the command line and the file. Paths of the command line come first, so that the first is
-/// /workspace, and override the file. If one is given twice, the later one applies with the narrower access of both.
-fn merge_paths(
-    typed: Vec<(PathBuf, PathEntry)>,
-    of_file: Vec<(PathBuf, PathEntry)>,
-) -> Vec<(PathBuf, PathEntry)> {
-    let known: BTreeSet<PathBuf> = typed.iter().map(|(path, _)| path.clone()).collect();
-    let mut latest: Vec<(PathBuf, PathEntry)> = Vec::new();
-    for (path, entry) in typed {
-        match latest.iter_mut().find(|(before, _)| *before == path) {
-            Some((_, before)) => {
-                let access = entry.access.min(before.access);
-                *before = PathEntry { access, ..entry };
-            }
-            None => latest.push((path, entry)),
-        }
-    }
-    latest
-        .into_iter()
-        .chain(
-            of_file
-                .into_iter()
-                .filter(|(path, _)| !known.contains(path)),
-        )
-        .collect()
-}
-
-fn assign_guest_paths(entries: Vec<(PathBuf, PathEntry)>, general: &Excludes) -> Vec<AllowedPath> {
-    let mut paths: Vec<AllowedPath> = Vec::new();
-    for (host, entry) in entries {
-        let guest = entry.guest;
-        let path = AllowedPath {
-            guest: guest.unwrap_or_else(|| guest_name(&paths, &host)),
-            host,
-            access: entry.access,
-            dangerous: entry.dangerous,
-            exclude: Excludes {
-                defaults: entry.default_excludes.unwrap_or(general.defaults),
-                patterns: [general.patterns.clone(), entry.exclude].concat(),
-            },
-        };
-        paths.push(path);
-    }
-    paths
 }
 
 #[cfg(test)]

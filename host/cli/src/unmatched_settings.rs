@@ -54,9 +54,10 @@ pub fn unmatched_settings(
     {
         check("tool", tool, registry.name_of(tool).is_some(), &tools);
     }
+    let listable = [&["core", "all"], plugins, &tools].concat();
     for name in settings.listed_tools.names() {
         let known = plugins.contains(&name) || registry.name_of(name).is_some();
-        check("listed tool", name, known, &tools);
+        check("listed tool", name, known, &listable);
     }
     for plugin in settings.per_plugin.keys() {
         check(
@@ -144,6 +145,14 @@ mod tests {
             &["--tools", "core,search,gerp"],
             "",
             &["listed tool `gerp` matches nothing loaded; did you mean `grep`?"],
+        );
+        check(
+            &["--tools", "cor,serch"],
+            "",
+            &[
+                "listed tool `cor` matches nothing loaded; did you mean `core`?",
+                "listed tool `serch` matches nothing loaded; did you mean `search`?",
+            ],
         );
         check(
             &[],

@@ -94,7 +94,7 @@ impl Target {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => self.not_found(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => self
-                .denied("is protected, or a symbolic link that leaves the allowed paths")
+                .denied("is protected, not accessible to the user of the host, or a symbolic link that leaves the allowed paths")
                 .recommend(
                     "files that usually contain secrets are excluded; the operator can allow one: --exclude-path '!NAME'",
                 ),

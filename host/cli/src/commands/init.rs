@@ -12,7 +12,7 @@ use toolhost_contract::text;
 use toolhost_net::HostRule;
 
 use super::mcp::edit;
-use crate::config::PathEntry;
+use crate::config::{self, PathEntry};
 use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::settings::CliSettings;
 use crate::shell_words::split_command;
@@ -92,7 +92,7 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
         return Err(CliError::new(Exit::Usage, message));
     };
     let before = edit::read(&file).or_exit(Exit::Config)?;
-    let mut document: DocumentMut = before.text().parse().or_exit(Exit::Config)?;
+    let mut document = config::parse_document(&file, before.text()).or_exit(Exit::Config)?;
     refuse_existing(&document, name, &file)?;
     let answers = Answers::collect(args)?;
     let plugins = plugin_names(&args.plugins, &directory)?;

@@ -12,12 +12,12 @@ use toolhost_contract::{Principal, text};
 use toolhost_kernel::{NoPrompter, Prompter};
 
 use super::mcp::edit;
-use crate::config::RuleText;
-use crate::exit::{CliError, Exit, OrExit};
+use crate::config::{self, RuleText};
+use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::host_args::HostArgs;
 use crate::input;
 use crate::json;
-use crate::load::{LoadPurpose, RunningHost, load};
+use crate::load::{LoadPurpose, RunningHost, load, load_quietly};
 use crate::settings::CliSettings;
 use crate::terminal::{note, print};
 
@@ -90,19 +90,20 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
     match command {
         PolicyCommand::Explain(args) => explain(*args).await,
         PolicyCommand::Check(args) => check(*args).await,
-        PolicyCommand::Allow(args) => allow(args),
+        PolicyCommand::Allow(args) => allow(args).await,
     }
 }
 
 /// Adds rules to the configuration file. The file stays as it is if the result is invalid.
-fn allow(args: AllowArgs) -> Result<Exit, CliError> {
+async fn allow(args: AllowArgs) -> Result<Exit, CliError> {
     let paths = HostPaths::from_env(|name| std::env::var(name).ok());
     let Some(file) = args.config.or_else(|| paths.config_file()) else {
         let message = "no home directory for a configuration file; set HOME, or pass --config";
         return Err(CliError::new(Exit::Usage, message));
     };
+    let file = current_directory()?.join(file);
     let before = edit::read(&file).or_exit(Exit::Config)?;
-    let mut document: DocumentMut = before.text().parse().or_exit(Exit::Config)?;
+    let mut document = config::parse_document(&file, before.text()).or_exit(Exit::Config)?;
     let added = add_allow_rules(&mut document, &args.rules).or_exit(Exit::Config)?;
     if added.is_empty() {
         let message = format!("{} has these rules already", file.display());
@@ -110,7 +111,7 @@ fn allow(args: AllowArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     let after = document.to_string();
-    CliSettings::of_text(&file, &after)?;
+    let settings = CliSettings::of_text(&file, &after)?;
     edit::write(&file, &after).or_exit(Exit::Config)?;
     let shown: Vec<String> = added
         .iter()
@@ -122,7 +123,34 @@ fn allow(args: AllowArgs) -> Result<Exit, CliError> {
         shown.join(", ")
     );
     print(&message).or_exit(Exit::Internal)?;
+    warn_of_unknown_tools(&settings, &added).await;
     Ok(Exit::Ok)
+}
+
+/// Warns about added rules for tools that no plugin has. Tools of servers are unknown without starting the servers.
+async fn warn_of_unknown_tools(settings: &CliSettings, added: &[&str]) {
+    if !settings.core.has_plugins() || settings.has_servers() {
+        return;
+    }
+    let Ok(host) = load_quietly(settings).await else {
+        return;
+    };
+    // The rules of a plugin that failed to load match nothing either.
+    if !host.loaded().broken.is_empty() {
+        return;
+    }
+    let names = added.iter().map(|rule| tool_of_rule(rule));
+    let quoted: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    for found in host.rule_warnings() {
+        if quoted.iter().any(|name| found.message.contains(name)) {
+            note(&format!("warning: {}: {}", found.position, found.message));
+        }
+    }
+}
+
+/// The name of the tool as warnings quote it.
+fn tool_of_rule(rule: &str) -> &str {
+    rule.split('(').next().unwrap_or(rule)
 }
 
 /// The rules that were not there yet.

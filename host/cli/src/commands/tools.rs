@@ -76,7 +76,10 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     let host = load_for_listing(&args.host).await?;
     host.require_plugins()?;
     let registry = host.kernel.registry();
-    let entries = selected(&registry, category.as_deref(), sort)?;
+    let mut entries = selected(&registry, category.as_deref(), sort)?;
+    if let Some(set) = &args.host.tools {
+        entries.retain(|entry| set.contains(entry.plugin.name.as_str(), entry.tool.name.as_str()));
+    }
     let (profile, others) = host.settings.core.profile_view;
     let profiled = || {
         let all = ProfiledRegistry::new(profile, others, registry.descriptors());
@@ -197,7 +200,7 @@ fn profile_table(shown: &[ProfiledTool]) -> String {
             vec![
                 text::escape_line(&one.name, 64),
                 one.canonical.to_string(),
-                text::escape_line(first_sentence(&one.descriptor.description), 100),
+                first_sentence(&one.descriptor.description),
             ]
         }),
     )
@@ -233,10 +236,7 @@ pub fn tool_table<'a>(
                 entry.name.to_string(),
                 entry.tool.effect().as_str().to_owned(),
                 entry.plugin.name.to_string(),
-                format!(
-                    "{off}{bare}{}",
-                    text::escape_line(first_sentence(&entry.tool.description), 100)
-                ),
+                format!("{off}{bare}{}", first_sentence(&entry.tool.description)),
             ];
             let versions = versions(registry, entry);
             let versions: Vec<_> = versions.iter().map(ToolVersionRow::cells).collect();
@@ -316,11 +316,19 @@ impl ToolVersionRow<'_> {
     }
 }
 
-fn first_sentence(description: &str) -> &str {
+/// The first sentence for a cell of a table, escaped and cut.
+fn first_sentence(description: &str) -> String {
+    const MAX: usize = 100;
     let line = description.lines().next().unwrap_or_default();
-    line.split_once(". ")
+    let sentence = line
+        .split_once(". ")
         .map_or(line, |(sentence, _)| sentence)
-        .trim_end_matches('.')
+        .trim_end_matches('.');
+    if sentence.chars().count() <= MAX {
+        return text::escape_line(sentence, MAX);
+    }
+    let head: String = sentence.chars().take(MAX - 1).collect();
+    text::escape_line(&head, MAX) + "…"
 }
 
 #[cfg(test)]
@@ -362,6 +370,13 @@ mod tests {
             {"version":"1.1.0","plugin":"search","digest":null,"enabled":true,"served":true}
             {"version":"1.0.0","plugin":"search","digest":null,"enabled":true,"served":false}"#]]
         .assert_eq(&shown.join("\n"));
+    }
+
+    #[test]
+    fn a_long_sentence_is_cut() {
+        assert_eq!(first_sentence("One.\u{1b} Two. Three"), "One.\\u{1b} Two");
+        assert_eq!(first_sentence(&"a".repeat(100)), "a".repeat(100));
+        assert_eq!(first_sentence(&"a".repeat(101)), "a".repeat(99) + "…");
     }
 
     #[test]

@@ -230,7 +230,7 @@ fn preview(
             let conflict = UndoError::Conflict(preview.conflicts);
             return Err(undo_error(store, row, direction, conflict));
         }
-        let title = title(row, direction, &preview.changes);
+        let title = title(store, row, direction, &preview.changes);
         let (changes, hidden) =
             format_changes(&preview.changes, direction.verbs(), max_rows, style);
         let _ = write!(shown, "{title}\n{changes}");
@@ -242,14 +242,20 @@ fn preview(
     print(shown.trim_end()).or_exit(Exit::Internal)
 }
 
-fn title(row: &CommitRow, direction: Direction, changes: &ChangeSet) -> String {
+fn title(store: &Store, row: &CommitRow, direction: Direction, changes: &ChangeSet) -> String {
     format!(
         "{} {} of call {} at {}: {changes}",
         direction.verb(),
         id(&row.tool),
         id(&row.call),
-        format_time(row.at_ms),
+        time_of_call(store, row),
     )
+}
+
+/// The time of the call, as in the list of calls. That of the commit changes when it is undone.
+fn time_of_call(store: &Store, row: &CommitRow) -> String {
+    let call = store.call(&row.call).ok().flatten();
+    format_time(call.map_or(row.at_ms, |call| call.created_ms))
 }
 
 /// Lists recorded changes below a directory, or those of a path.
@@ -270,7 +276,7 @@ fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, Cli
         if changes_path_below(row, &path)? {
             let state = states.get(row.id.as_str()).copied().unwrap_or(row.state);
             cells.push(vec![
-                format_time(row.at_ms),
+                time_of_call(store, row),
                 id(&row.call),
                 id(&row.tool),
                 state.as_str().to_owned(),
@@ -385,7 +391,7 @@ pub fn format_selected(
             "{} of call {} at {}: {changes}\n{list}",
             id(&row.tool),
             id(&row.call),
-            format_time(row.at_ms)
+            time_of_call(store, &row)
         );
     }
     Ok(shown)

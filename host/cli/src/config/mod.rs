@@ -35,7 +35,7 @@ pub use mcp::McpTable;
 pub use other_systems::{McpServer, SandboxSetting, SandboxTable, Secret, WebSearch};
 pub use policy::{ImportKind, PermissionTable, PolicyTable};
 pub use project::ProjectTable;
-pub use read::{FileFormat, parse, parse_value, read, read_trusted};
+pub use read::{FileFormat, parse, parse_document, parse_value, read, read_trusted};
 pub use rule_text::RuleText;
 pub use values::{Bound, PathEntry, UseTools, Variable};
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use toml_edit::{DocumentMut, TomlError};
 use toolhost_contract::manifest::line_of;
 use toolhost_contract::serde_errors;
 use toolhost_hostfiles::open_regular;
@@ -119,6 +120,15 @@ pub fn parse(file: &Path, format: FileFormat, text: &str) -> Result<Config, Conf
         message,
     })?;
     Ok(config)
+}
+
+/// Parses a TOML file for an edit that keeps comments.
+pub fn parse_document(file: &Path, text: &str) -> Result<DocumentMut, ConfigError> {
+    text.parse().map_err(|error: TomlError| ConfigError {
+        file: file.to_owned(),
+        line: error.span().map(|span| line_of(text, span.start)),
+        message: serde_errors::describe_serde_error(error.message()),
+    })
 }
 
 fn deserialize<T: DeserializeOwned>(

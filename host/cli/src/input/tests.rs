@@ -79,32 +79,39 @@ fn json_values_are_passed_unchanged() {
 #[test]
 fn errors_state_the_value() {
     check(
-        &["path"],
+        &["path=x", "path"],
         &expect!["error: `path` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
     check(
-        &["=x"],
+        &["path=x", "=x"],
         &expect!["error: `=x` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
     check(
         &["depth=abc"],
-        &expect!["error: `depth=abc` should be integer: not JSON"],
+        &expect!["error: `depth=abc` is not an integer"],
     );
     check(
         &["depth=1.5"],
-        &expect!["error: `depth=1.5` should be integer: this is a number"],
+        &expect!["error: `depth=1.5` is not an integer"],
     );
-    check(
-        &["all=yes"],
-        &expect!["error: `all=yes` should be boolean: not JSON"],
-    );
+    check(&["all=yes"], &expect!["error: `all=yes` is not a boolean"]);
     check(
         &["names={}"],
-        &expect!["error: `names={}` should be array: this is an object"],
+        &expect!["error: `names={}` is not a JSON array; use `names:=[…]`"],
     );
     check(
         &["depth:=abc"],
-        &expect!["error: `depth=abc` should be JSON: expected value at line 1 column 1"],
+        &expect!["error: `abc` is not JSON; for text use `depth=abc`"],
+    );
+    check(
+        &["limit=x"],
+        &expect!["error: `limit=x` is not an integer or null"],
+    );
+    check(
+        &["depth=12345678901234567890123"],
+        &expect![
+            "error: `depth=12345678901234567890123` cannot be passed on: the integer 12345678901234567890123 does not fit into 64 bits and would lose precision; send it as a string"
+        ],
     );
     check(
         &["path=x", "path=y"],
@@ -134,6 +141,10 @@ fn an_overlong_input_is_not_read_completely() {
 fn without_a_schema_all_values_are_strings() {
     let input = parse(&["n=5".to_owned()], None, std::io::empty(), 64).unwrap();
     assert_eq!(input, json!({"n": "5"}));
+    for wrong in ["README.md", "{oops", "n:=x"] {
+        let input = parse(&[wrong.to_owned()], None, std::io::empty(), 64);
+        assert_eq!(input, Ok(json!({})), "the tool is reported, not {wrong}");
+    }
 }
 
 #[test]
@@ -142,6 +153,12 @@ fn a_single_required_parameter_needs_no_name() {
         "path": {"type": "string"}, "limit": {"type": "integer"},
     }});
     let only = json!({"properties": {"count": {"type": "integer"}}});
+    let listing = json!({"properties": {
+        "depth": {"type": "integer"}, "path": {"type": "string"}, "url": {"type": "string"},
+    }});
+    let optional = json!({"properties": {
+        "id": {"type": "string"}, "path": {"type": "array"}, "to": {"type": "string"},
+    }});
     let two = json!({"required": ["path", "content"], "properties": {"path": {}, "content": {}}});
     let parsed = |schema: &Value, words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -157,6 +174,16 @@ fn a_single_required_parameter_needs_no_name() {
             Ok(r#"{"path":"a b=c","limit":3}"#),
         ),
         (&one, &["path=x"], Ok(r#"{"path":"x"}"#)),
+        (
+            &listing,
+            &["src", "depth=2"],
+            Ok(r#"{"path":"src","depth":2}"#),
+        ),
+        (
+            &optional,
+            &["src"],
+            Err("`src` has no name; write `id=src` (parameters: id, path, to)"),
+        ),
         (&only, &["3"], Ok(r#"{"count":3}"#)),
         (
             &one,
@@ -171,9 +198,9 @@ fn a_single_required_parameter_needs_no_name() {
         (
             &two,
             &["a.txt"],
-            Err("`a.txt` has no name; use `key=value`, because the tool requires path, content"),
+            Err("`a.txt` has no name; write `path=a.txt` (parameters: path, content)"),
         ),
-        (&only, &["x"], Err("`count=x` should be integer: not JSON")),
+        (&only, &["x"], Err("`count=x` is not an integer")),
     ] {
         let expected = expected.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
         assert_eq!(parsed(schema, words), expected, "{words:?}");

@@ -165,6 +165,46 @@ fn directories_are_opened_once_and_the_cache_is_never_granted() {
 }
 
 #[test]
+fn a_path_overrides_the_same_directory_under_another_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("data/sub")).unwrap();
+    std::os::unix::fs::symlink("data", root.join("link")).unwrap();
+    let shown = |typed: &[&str], written: &str| {
+        let typed: Vec<String> = typed
+            .iter()
+            .map(|path| root.join(path).display().to_string())
+            .collect();
+        let arguments: Vec<&str> = typed
+            .iter()
+            .flat_map(|path| ["--allow-path", path])
+            .collect();
+        let written = root.join(written);
+        let toml = format!("allowed_paths = [\"{}\"]", written.display());
+        let paths = settings(&arguments, &toml).unwrap().core.paths;
+        let paths = paths.iter().map(|path| {
+            let host = path.host.strip_prefix(&root).unwrap().display();
+            format!("{host}:{}", path.access.as_str())
+        });
+        paths.collect::<Vec<_>>().join(" ")
+    };
+    for (typed, written, expected) in [
+        (&["data:rw"][..], "data", "data:rw"),
+        (&["data/sub/..:ro"], "data:rw", "data/sub/..:ro"),
+        (&["link:rw"], "data", "link:rw"),
+        (&["data:ro"], "link:rw", "data:ro"),
+        (
+            &["data:ro", "link:rw"],
+            "data/sub:ro",
+            "link:ro data/sub:ro",
+        ),
+        (&["missing:rw"], "data", "missing:rw data:ro"),
+    ] {
+        assert_eq!(shown(typed, written), expected, "{typed:?} {written}");
+    }
+}
+
+#[test]
 fn a_missing_directory_is_named_in_the_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = format!("{}/data:wr", dir.path().display());

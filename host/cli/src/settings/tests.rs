@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolhost::HookKind;
+use toolhost::{AllowedPath, HookKind};
 use toolhost_contract::Access::{self, ReadOnly, ReadWrite};
 use toolhost_contract::{PluginName, ToolName};
 

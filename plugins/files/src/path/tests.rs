@@ -242,8 +242,8 @@ fn errors_of_the_system() {
         format!("{}\n", testing::error_line(&error))
     });
     expect![[r#"
-        Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths
-        Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths
+        Denied permission_denied: Permission denied: Access denied: README.md is protected, not accessible to the user of the host, or a symbolic link that leaves the allowed paths
+        Denied permission_denied: Permission denied: Access denied: README.md is protected, not accessible to the user of the host, or a symbolic link that leaves the allowed paths
         InvalidInput target_is_directory: README.md is a directory, not a file
         Failed no_space_left: no space left on the device for README.md
         Failed io_error: cannot access README.md: other error

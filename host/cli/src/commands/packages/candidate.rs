@@ -39,7 +39,8 @@ impl Packages {
         let progress = Progress::start(&format!("getting {shown}"), mode);
         let transfer = self.registry.transfer();
         progress.show_transfer(move || transfer.progress());
-        let fetched = Fetched::fetch(&self.store, &self.registry, source, name).await?;
+        let fetched = Fetched::fetch(&self.store, &self.registry, source, name).await;
+        let fetched = fetched.map_err(|error| with_source(error, &shown))?;
         if let Some(expected) = expected
             && fetched.content != expected
         {
@@ -56,8 +57,8 @@ impl Packages {
         let file = verified.file();
         progress.set_title(&format!("compiling {shown}"));
         let loaded = runtime(cache, 1)?.load(&file).await.map_err(|error| {
-            let reason = error.to_string().replace(&*file.to_string_lossy(), &shown);
-            CliError::new(Exit::NoPlugin, reason)
+            let (file, reason) = (file.display().to_string(), error.to_string());
+            with_source(PackageError::Plugin { file, reason }, &shown)
         })?;
         let manifest = loaded.manifest().clone();
         let tools = loaded.tools().to_vec();
@@ -151,6 +152,20 @@ impl Packages {
         }
         Ok(())
     }
+}
+
+/// Names the source of a package instead of the temporary file that it was copied to.
+fn with_source(error: PackageError, source: &str) -> CliError {
+    let PackageError::Plugin { file, reason } = &error else {
+        return error.into();
+    };
+    let reason = reason.replace(file, source);
+    let message = if reason.contains(source) {
+        reason
+    } else {
+        format!("{source}: {reason}")
+    };
+    CliError::new(Exit::from(&error), message)
 }
 
 /// Turns an error of a list of revoked versions into a warning, unless the cause is on this machine.
