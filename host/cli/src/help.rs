@@ -90,7 +90,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("lock", "host lock"),
     (
         "mcp",
-        "host mcp add memory -- npx -y @modelcontextprotocol/server-memory\n  host mcp list",
+        "host mcp add memory -- mcp-server-memory\n  host mcp list",
     ),
     ("new", "host new notes --lang rust"),
     (

@@ -117,12 +117,24 @@ impl Server {
 
     /// Calls a tool with text and returns the digest of the component that ran.
     pub fn digest_of_call(&mut self, tool: &str) -> String {
+        let calls = |env: &TestEnv| {
+            env.run_json(&["calls", "--json"])
+                .as_array()
+                .unwrap()
+                .clone()
+        };
+        let before = calls(&self.env).len();
         let call = json!({"name": tool, "arguments": {"text": "hi"}});
         let result = self.request("tools/call", &call);
         assert_eq!(result["isError"], json!(false), "{result}");
-        let calls = self.env.run_json(&["calls", "--json"]);
-        let id = calls[0]["id"].as_str().unwrap();
-        let record = self.env.run_json(&["calls", id, "--json"]);
+        // Calls without effects are recorded later.
+        let newest = poll_until(|| {
+            let calls = calls(&self.env);
+            (calls.len() > before).then(|| calls[0]["id"].clone())
+        });
+        let record = self
+            .env
+            .run_json(&["calls", newest.as_str().unwrap(), "--json"]);
         record["toolHash"].as_str().unwrap().to_owned()
     }
 

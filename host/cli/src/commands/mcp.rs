@@ -61,15 +61,15 @@ pub enum McpCommand {
 
 const ADD_HELP: &str = "\
 Examples:
-  host mcp add memory --allow-host registry.npmjs.org -- npx -y @modelcontextprotocol/server-memory
+  host mcp add memory -- mcp-server-memory
   host mcp add time --trust -- mcp-server-time
   host mcp add files --allow-path docs:rw -- mcp-server-filesystem docs
   host mcp add tracker --url https://example.org/mcp --header 'Authorization=Bearer ${TOKEN}'
 
 A server given as a command runs in a sandbox: it gets its own directory as home, the paths and
-hosts that you allow, and the programs and libraries of the system. The command and its sandbox are
-shown, and it runs only after you approve both; a change needs a new approval. A server given with
---url is reached over the network.";
+hosts that you allow, and the programs and libraries of the system. npx and uvx also need
+--allow-host for their registry. The command and its sandbox are shown, and it runs only after you
+approve both; a change needs a new approval. A server given with --url is reached over the network.";
 
 #[derive(Debug, Clone, Args)]
 pub struct FileArgs {
