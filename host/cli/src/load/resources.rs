@@ -85,15 +85,21 @@ impl Resources for ServerResources {
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
         Box::pin(async move {
             let chosen = self.select(server.as_deref())?;
+            let not_found = |cause: Option<String>| {
+                let uri = text::escape_line(&uri, 200);
+                let message = format!("resource `{uri}` not found on any server");
+                let failure = Failure::new("mcp_resource_not_found", message);
+                Failure { cause, ..failure }
+            };
             match &chosen[..] {
-                [one] => one.read(&uri).await,
-                [] => Err(Failure::new(
-                    "mcp_resource_not_found",
-                    format!(
-                        "resource `{}` not found: no server is connected",
-                        text::escape_line(&uri, 200)
-                    ),
-                )),
+                [one] => {
+                    let read = one.read(&uri).await;
+                    read.map_err(|failure| match server {
+                        Some(_) => failure,
+                        None => not_found(Some(failure.message)),
+                    })
+                }
+                [] => Err(not_found(None)),
                 // The first one that answers could answer for another server.
                 several => Err(Failure::new(
                     "mcp_server_required",
