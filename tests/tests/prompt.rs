@@ -66,7 +66,7 @@ fn a_value_needs_no_name_and_tab_and_the_history_complete_a_line() {
     enter(
         &mut terminal,
         "write_file new.txt",
-        "the tool requires path, content",
+        "write `path=new.txt` (parameters: path, content)",
     );
     quit(terminal);
 }
