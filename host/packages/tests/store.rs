@@ -188,7 +188,7 @@ fn changes_that_grow_need_approval() {
         )
     };
     let read = tool("read", "Reads.");
-    let needy = Descriptor {
+    let with_requirement = Descriptor {
         requires: vec!["session".to_owned()],
         ..read.clone()
     };
@@ -233,7 +233,7 @@ fn changes_that_grow_need_approval() {
             true,
         ),
         (
-            plugin("1.1.0", &["fs.read", "session"], &[needy]),
+            plugin("1.1.0", &["fs.read", "session"], &[with_requirement]),
             "changed description, parameters or access: read",
             true,
         ),

@@ -68,9 +68,12 @@ impl<'a> ProgramReads<'a> {
             let ending = path.extension().unwrap_or_default();
             ENDINGS.iter().any(|known| ending == *known)
         };
-        for file in files.iter().filter(|file| file.is_absolute()) {
+        let files = files
+            .iter()
+            .filter(|file| file.is_absolute() && is_named(file));
+        for file in files {
             let real = self.resolve(file).filter(|real| is_named(real));
-            self.found.extend(real.filter(|_| is_named(file)));
+            self.found.extend(real);
         }
     }
 

@@ -201,6 +201,7 @@ mod tests {
             assert_eq!(names, expected);
         }
     }
+
     #[test]
     fn retention_of_the_cache_covers_all_of_its_files_and_no_others() {
         let dir = tempfile::tempdir().unwrap();

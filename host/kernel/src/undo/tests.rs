@@ -1,4 +1,4 @@
-//! Undo and recovery when something else fails, or when nobody waits for the result.
+//! Tests of undo and recovery: a caller that stops waiting, a failed rollback, and a row that cannot be settled.
 
 use std::path::Path;
 use std::sync::Mutex;

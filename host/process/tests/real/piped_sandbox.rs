@@ -156,7 +156,7 @@ async fn a_granted_path_that_becomes_a_link_is_refused() {
 }
 
 #[tokio::test]
-async fn a_certificate_in_a_writable_directory_leads_nowhere_else() {
+async fn a_link_to_a_certificate_in_a_writable_directory_is_not_followed() {
     let place = Place::new();
     fs::write(place.at("ca.pem"), "").unwrap();
     fs::write(place.at("key.pem"), "").unwrap();

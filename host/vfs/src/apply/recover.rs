@@ -6,8 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Read as _};
 
 use rustix::{fs::AtFlags, io::Errno};
 
@@ -330,44 +329,29 @@ impl<'a> Run<'a> {
 }
 
 /// Whether the content can be that of a file during the change from `old` to `new`: each byte is that of one of them, or
-/// zero, because a file system can extend a file before it writes to it.
+/// zero, because a file system can extend a file before it writes to it. Reads all files from their positions.
 fn is_partial_write(found: &File, old: &File, new: &File) -> io::Result<bool> {
-    const CHUNK: usize = 64 << 10;
-    let mut chunks = [vec![0; CHUNK], vec![0; CHUNK], vec![0; CHUNK]];
-    let mut offset = 0;
     loop {
-        let [now, was, will] = &mut chunks;
-        let length = read_chunk(found, now, offset)?;
-        if length == 0 {
+        let now = read_chunk(found)?;
+        if now.is_empty() {
             return Ok(true);
         }
-        let (was_length, will_length) = (
-            read_chunk(old, was, offset)?,
-            read_chunk(new, will, offset)?,
-        );
-        let (was, will) = (&was[..was_length], &will[..will_length]);
+        let (was, will) = (read_chunk(old)?, read_chunk(new)?);
         let is_known = |(at, byte): (usize, &u8)| {
             was.get(at) == Some(byte)
                 || will.get(at) == Some(byte)
-                || (*byte == 0 && at < was_length.max(will_length))
+                || (*byte == 0 && at < was.len().max(will.len()))
         };
-        if !now[..length].iter().enumerate().all(is_known) {
+        if !now.iter().enumerate().all(is_known) {
             return Ok(false);
         }
-        offset += length as u64;
     }
 }
 
-/// Fills the buffer from an offset, unless the file ends before.
-fn read_chunk(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match file.read_at(&mut buffer[length..], offset + length as u64) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(length)
+/// Shorter than the others only at the end of the file.
+fn read_chunk(file: &File) -> io::Result<Vec<u8>> {
+    const CHUNK: u64 = 64 << 10;
+    let mut chunk = Vec::new();
+    file.take(CHUNK).read_to_end(&mut chunk)?;
+    Ok(chunk)
 }

@@ -65,10 +65,10 @@ impl Packages {
         let locked = verified.locked(&manifest, &tools);
         let mut known = self.store.revocations()?;
         let mut revocations = self.revocation_list(&locked).await?;
-        if let Some((key, list)) = revocations.clone() {
-            let merged = known.merge(key, list);
-            revocations = revocations.filter(|_| merged.is_ok());
-            warn_unless_local(&locked, merged)?;
+        if let Some((key, list)) = &revocations
+            && warn_unless_local(&locked, known.merge(*key, list.clone()))?.is_none()
+        {
+            revocations = None;
         }
         known.check(locked.content, locked.signer.as_ref(), &trust.signers)?;
         let installed = self.store.installed()?;

@@ -77,7 +77,7 @@ async fn a_server_that_does_not_read_is_no_longer_read() {
 }
 
 /// Lists one tool, then reads nothing more.
-fn deaf() -> Box<dyn Dial> {
+fn stops_reading() -> Box<dyn Dial> {
     ScriptedServer::dial(|_, pipes| {
         tokio::spawn(async move {
             let (mut pipes, mut buffer) = (BufReader::new(pipes), String::new());
@@ -100,7 +100,7 @@ fn deaf() -> Box<dyn Dial> {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stops_reading_is_disconnected() {
     let large = json!({"a": "x".repeat(1 << 20)});
-    let (server, received) = start(deaf());
+    let (server, received) = start(stops_reading());
     server.shared().first_listing().await.unwrap();
     let limit = Duration::from_secs(600);
     let begun = tokio::time::Instant::now();
@@ -124,7 +124,7 @@ async fn a_server_that_stops_reading_is_disconnected() {
     assert!(logged.contains("did not read a message"), "{logged}");
 
     // A blocked message does not delay the end of the host.
-    let (server, _) = start(deaf());
+    let (server, _) = start(stops_reading());
     server.shared().first_listing().await.unwrap();
     let shared = Arc::clone(server.shared());
     let blocked = tokio::spawn(async move {
