@@ -4,8 +4,131 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::Word;
+
+/// The options of a program that takes a script, as far as they decide which word is the script.
+pub(super) struct ScriptOptions {
+    /// Short options without and with a value. `e` has the script as its value.
+    flags: &'static str,
+    values: &'static str,
+    long_flags: &'static [&'static str],
+    long_values: &'static [&'static str],
+    is_harmless: fn(&str) -> bool,
+}
+
+pub(super) const AWK: ScriptOptions = ScriptOptions {
+    flags: "bcCgIkMnNOPrsStV",
+    values: "Fv",
+    long_flags: &["posix", "re-interval", "sandbox", "traditional"],
+    long_values: &["assign", "field-separator"],
+    is_harmless: is_harmless_awk,
+};
+
+pub(super) const SED: ScriptOptions = ScriptOptions {
+    flags: "inrEszub",
+    values: "l",
+    long_flags: &[
+        "null-data",
+        "posix",
+        "quiet",
+        "regexp-extended",
+        "sandbox",
+        "separate",
+        "silent",
+        "unbuffered",
+    ],
+    long_values: &["line-length"],
+    is_harmless: is_harmless_sed,
+};
+
+/// What an option says about the words after it.
+enum ScriptOption<'a> {
+    Flag,
+    /// The next word is its value.
+    Value,
+    /// The script, or `None` if it is the next word.
+    Script(Option<&'a str>),
+    Unknown,
+}
+
+impl ScriptOptions {
+    fn classify<'a>(&self, option: &'a str) -> ScriptOption<'a> {
+        if let Some(long) = option.strip_prefix("--") {
+            return match long.split_once('=') {
+                Some((name, value)) if "expression".starts_with(name) => {
+                    ScriptOption::Script(Some(value))
+                }
+                Some(_) => ScriptOption::Flag,
+                None if long == "expression" => ScriptOption::Script(None),
+                None if self.long_flags.contains(&long) => ScriptOption::Flag,
+                None if self.long_values.contains(&long) => ScriptOption::Value,
+                // It can be an abbreviation, and its value the next word.
+                None => ScriptOption::Unknown,
+            };
+        }
+        let cluster = option.trim_start_matches('-');
+        for (at, letter) in cluster.char_indices() {
+            let attached = &cluster[at + letter.len_utf8()..];
+            match letter {
+                'e' => return ScriptOption::Script((!attached.is_empty()).then_some(attached)),
+                letter if self.flags.contains(letter) => {}
+                letter if self.values.contains(letter) && attached.is_empty() => {
+                    return ScriptOption::Value;
+                }
+                letter if self.values.contains(letter) => return ScriptOption::Flag,
+                _ => return ScriptOption::Unknown,
+            }
+        }
+        ScriptOption::Flag
+    }
+
+    /// The script, unless it is harmless. `false` means that it is not known. After an option that is not known, any
+    /// word may be the script.
+    pub(super) fn find_unsafe(&self, words: &[Word]) -> Option<(String, bool)> {
+        let (mut has_script, mut has_unknown) = (false, false);
+        let mut left = words.iter();
+        while let Some(word) = left.next() {
+            let Some(text) = word.literal() else {
+                if has_unknown || !has_script {
+                    return Some((word.as_written().to_owned(), false));
+                }
+                continue;
+            };
+            let script = if text.starts_with('-') && text.len() > 1 && !has_unknown {
+                match self.classify(text) {
+                    ScriptOption::Flag => continue,
+                    ScriptOption::Value => {
+                        left.next();
+                        continue;
+                    }
+                    ScriptOption::Unknown => {
+                        has_unknown = true;
+                        continue;
+                    }
+                    ScriptOption::Script(Some(attached)) => attached,
+                    ScriptOption::Script(None) => match left.next() {
+                        Some(Word::Literal(next)) => next,
+                        Some(next) => return Some((next.as_written().to_owned(), false)),
+                        None => continue,
+                    },
+                }
+            } else if has_unknown || !has_script {
+                text
+            } else {
+                // A file.
+                continue;
+            };
+            has_script = true;
+            if !(self.is_harmless)(script) {
+                return Some((script.to_owned(), true));
+            }
+        }
+        None
+    }
+}
+
 /// Whether the script has no call of `system`, pipe, redirection, `getline` or `@load`. Source: gawk(1).
-pub(super) fn is_harmless_awk(text: &str) -> bool {
+fn is_harmless_awk(text: &str) -> bool {
     let joined = text.replace("||", "");
     !joined.contains(['|', '>', '@'])
         && !["system", "getline", "close", "fflush"]
@@ -15,7 +138,7 @@ pub(super) fn is_harmless_awk(text: &str) -> bool {
 
 /// Whether the script only selects, substitutes and prints. It may not contain the commands `e`, `w`, `W`, `r`, `R` or
 /// the flags `e` and `w` of `s`. Source: sed(1), COMMAND SYNOPSIS.
-pub(super) fn is_harmless_sed(text: &str) -> bool {
+fn is_harmless_sed(text: &str) -> bool {
     static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&sed_pattern()).ok());
     SCRIPT.as_ref().is_some_and(|script| script.is_match(text))
 }

@@ -173,9 +173,7 @@ fn is_read_only_command(command: &SimpleCommand) -> bool {
     }
     match program {
         "test" | "[" => !command.has_argument("-v") && !command.has_argument("-R"),
-        "file" => {
-            !has_flag(command, "-C") && !has_flag(command, "-m") && !has_unknown_argument(command)
-        }
+        "file" => !has_unknown_argument(command),
         _ if READ_ONLY_PROGRAMS.contains(&program) => true,
         "find" => {
             !has_unknown_argument(command)

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use super::invocation::Invocation;
-use super::program_text::{is_harmless_awk, is_harmless_sed};
+use super::program_text::{AWK, SED};
 use super::{SimpleCommand, Word};
 use toolhost_text as text;
 
@@ -346,8 +346,8 @@ fn options_in(
             OptionPattern::Operands(number) if count_operands(words) >= *number => {
                 found.push((named.to_owned(), true));
             }
-            OptionPattern::Awk => found.extend(find_unsafe_script(words, is_harmless_awk)),
-            OptionPattern::Sed => found.extend(find_unsafe_script(words, is_harmless_sed)),
+            OptionPattern::Awk => found.extend(AWK.find_unsafe(words)),
+            OptionPattern::Sed => found.extend(SED.find_unsafe(words)),
             _ => {}
         }
     }
@@ -358,60 +358,6 @@ fn count_operands(words: &[Word]) -> usize {
     let is_operand = |word: &&Word| word.literal().is_none_or(|text| !text.starts_with('-'));
     let more = words.iter().any(|word| word.literal().is_none());
     words.iter().filter(is_operand).count() + usize::from(more) * 10
-}
-
-/// The script of `awk` or `sed`, unless it is harmless. Any operand and any option value may be the script.
-fn find_unsafe_script(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)> {
-    let mut texts = Vec::new();
-    let mut scripts = 0;
-    let mut words_left = words.iter();
-    while let Some(word) = words_left.next() {
-        match word.literal() {
-            None if scripts == 0 => return Some((word.as_written().to_owned(), false)),
-            Some("-e" | "--expression") => {
-                scripts += 1;
-                match words_left
-                    .next()
-                    .map(|word| (word.literal(), word.as_written()))
-                {
-                    Some((Some(text), _)) => texts.push(text),
-                    Some((None, shown)) => return Some((shown.to_owned(), false)),
-                    None => {}
-                }
-            }
-            Some("-F" | "-v" | "-l" | "--line-length" | "--field-separator" | "--assign") => {
-                words_left.next();
-            }
-            Some(option) if option.starts_with("--expression=") => {
-                scripts += 1;
-                texts.push(&option["--expression=".len()..]);
-            }
-            // A script may be attached to a cluster: `-ne…`.
-            Some(option) if option.starts_with('-') && option.len() > 1 => {
-                if let Some((flags, text)) = option[1..].split_once('e')
-                    && !option.starts_with("--")
-                    && !flags.contains(['F', 'v'])
-                {
-                    scripts += 1;
-                    match text {
-                        "" => match words_left.next().and_then(Word::literal) {
-                            Some(text) => texts.push(text),
-                            None => return Some((option.to_owned(), false)),
-                        },
-                        text => texts.push(text),
-                    }
-                }
-            }
-            Some(text) if scripts == 0 => {
-                scripts += 1;
-                texts.push(text);
-            }
-            // A file.
-            None | Some(_) => {}
-        }
-    }
-    let text = texts.into_iter().find(|text| !is_plain(text))?;
-    Some((text.to_owned(), true))
 }
 
 impl OptionPattern {
@@ -463,6 +409,31 @@ impl OptionPattern {
             | Self::Values(_) => None,
         }
     }
+}
+
+/// Whether a word that the shell expands can become an option.
+pub(super) fn may_be_option(text: &str) -> bool {
+    !matches!(UnknownWord::classify(text), UnknownWord::Operand)
+}
+
+/// Whether a word that the shell expands can become several words, which may be options.
+pub(super) fn may_be_several_words(text: &str) -> bool {
+    // Numbers.
+    if matches!(text, "$#" | "$?" | "$$" | "$!") {
+        return false;
+    }
+    let mut quoted = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quoted, c) {
+            (Some(mark), c) if c == mark => quoted = None,
+            (None, '"' | '\'') => quoted = Some(c),
+            (None | Some('"'), '\\') => drop(chars.next()),
+            (None, '$' | '`' | '{' | '…') => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// What a word that the shell expands can become.

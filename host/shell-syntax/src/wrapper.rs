@@ -1,6 +1,7 @@
 //! Wrapper programs such as `sudo`, `xargs` and `bash -c`: finds the commands that they run.
 
 use super::parser::{RESERVED, is_name};
+use super::risky_options::{may_be_option, may_be_several_words};
 use super::wrapper_options::{OptionSyntax, PLAIN, option_syntax, skip_options};
 use super::{ParseResult, ScriptBuilder, SimpleCommand, UnparsedCommand, Word};
 
@@ -11,16 +12,21 @@ const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rb
 const OPAQUE: &[&str] = &[
     "-",
     "bwrap",
+    "cgexec",
     "chroot",
     "chrt",
     "csh",
+    "dbus-run-session",
     "elvish",
     "entr",
     "expect",
+    "fakeroot",
     "firejail",
     "fish",
     "flock",
     "gdb",
+    "linux32",
+    "linux64",
     "ltrace",
     "nocorrect",
     "noglob",
@@ -33,18 +39,25 @@ const OPAQUE: &[&str] = &[
     "prlimit",
     "pwsh",
     "repeat",
+    "rlwrap",
     "run0",
+    "run-parts",
     "runuser",
     "script",
+    "setarch",
     "setpriv",
+    "ssh-agent",
     "start-stop-daemon",
     "strace",
     "su",
     "systemd-run",
     "taskset",
     "tcsh",
+    "unbuffer",
     "unshare",
+    "valgrind",
     "watchexec",
+    "xvfb-run",
     "xonsh",
 ];
 
@@ -104,11 +117,25 @@ pub(super) fn add_wrapped(
         "[[" if has_variable_arithmetic(simple) => Err(UnparsedCommand::new(
             "arithmetic on variables can run commands",
         )),
+        "jobs" if simple.has_short_flag('x') => Err(UnparsedCommand::at(
+            "it is not known what is run by",
+            program,
+        )),
+        "compgen" | "complete"
+            if simple.has_short_flag('C')
+                || simple.has_short_flag('F')
+                || simple.has_short_flag('W') =>
+        {
+            Err(UnparsedCommand::at(
+                "it is not known what is run by",
+                program,
+            ))
+        }
         "." | "source" if simple.has_unknown_word() || reads_stream(simple) => Err(
             UnparsedCommand::at("what it runs is not known in advance:", program),
         ),
         "eval" => {
-            let text = literal_text(simple.arguments(), program)?;
+            let text = literal_text(without_dashes(simple.arguments()).1, program)?;
             sink.parse_nested(&text, "eval").map(|()| false)
         }
         "trap" => trap(simple, sink).map(|()| false),
@@ -134,14 +161,40 @@ fn may_evaluate_index(simple: &SimpleCommand, program: &str) -> bool {
     {
         return true;
     }
+    let arguments = simple.arguments();
+    let expanded = match program {
+        "[" | "test" => arguments,
+        "printf" if matches!(arguments.first(), Some(Word::Dynamic(_))) => {
+            &arguments[..arguments.len().min(2)]
+        }
+        _ => &[],
+    };
+    if may_contain_flag(expanded) {
+        return true;
+    }
     let names = declares || flagged.is_none_or(|(_, flag)| simple.has_short_flag(*flag));
-    simple.arguments().iter().any(|word| match word {
+    arguments.iter().any(|word| match word {
         Word::Literal(text) => text.contains('[') && (text.contains("$(") || text.contains('`')),
         Word::Dynamic(text) if declares => !text
             .trim_start_matches('"')
             .split_once('=')
             .is_some_and(|(name, _)| is_name(name)),
         Word::Dynamic(_) => names,
+    })
+}
+
+/// Whether an expansion could become the flag for a variable name, followed by a name with an index.
+fn may_contain_flag(words: &[Word]) -> bool {
+    let is_name = |word: Option<&Word>| match word {
+        Some(Word::Literal(text)) => text.contains('['),
+        Some(Word::Dynamic(_)) => true,
+        None => false,
+    };
+    words.iter().enumerate().any(|(at, word)| match word {
+        Word::Dynamic(text) => {
+            may_be_several_words(text) || may_be_option(text) && is_name(words.get(at + 1))
+        }
+        Word::Literal(_) => false,
     })
 }
 
@@ -207,7 +260,12 @@ fn add_wrapped_command(
     sink: &mut ScriptBuilder,
 ) -> ParseResult<bool> {
     let (start, assignments) = skip_options(simple, program, shape)?;
-    if program == "command" && (simple.has_argument("-v") || simple.has_argument("-V")) {
+    let is_option = |word: &Word| {
+        word.literal()
+            .is_some_and(|text| text.starts_with('-') && text.contains(['v', 'V']))
+    };
+    // It only says what it would run.
+    if program == "command" && simple.words[1..start].iter().any(is_option) {
         return Ok(false);
     }
     let mut words = simple.words[start..].to_vec();
@@ -307,14 +365,20 @@ fn reads_stream(simple: &SimpleCommand) -> bool {
         .is_some_and(|path| path.starts_with("/dev/") || path.starts_with("/proc/"))
 }
 
+/// The words after `--`, and whether it was there.
+fn without_dashes(words: &[Word]) -> (bool, &[Word]) {
+    match words {
+        [Word::Literal(dashes), rest @ ..] if dashes == "--" => (true, rest),
+        words => (false, words),
+    }
+}
+
 fn trap(simple: &SimpleCommand, sink: &mut ScriptBuilder) -> ParseResult {
-    let words = match simple.arguments() {
-        [Word::Literal(dashes), rest @ ..] if dashes == "--" => rest,
-        words => words,
-    };
+    let (options_ended, words) = without_dashes(simple.arguments());
     match words {
         [] | [_] => Ok(()),
-        [Word::Literal(text), ..] if text.starts_with('-') || text.is_empty() => Ok(()),
+        [Word::Literal(text), ..] if text.is_empty() || text == "-" => Ok(()),
+        [Word::Literal(text), ..] if text.starts_with('-') && !options_ended => Ok(()),
         [Word::Literal(text), ..] => sink.parse_nested(text, "trap"),
         _ => Err(UnparsedCommand::at(
             "what it runs is not known in advance:",
@@ -352,7 +416,13 @@ fn find(simple: &SimpleCommand, index: usize, sink: &mut ScriptBuilder) -> Parse
                 let rest = &words[at + 1..];
                 let length = rest
                     .iter()
-                    .position(|word| word.literal() == Some(";") || word.literal() == Some("+"))
+                    .enumerate()
+                    .position(|(at, word)| match word.literal() {
+                        Some(";") => true,
+                        // Elsewhere it is an argument.
+                        Some("+") => at > 0 && rest[at - 1].literal() == Some("{}"),
+                        _ => false,
+                    })
                     .ok_or_else(|| UnparsedCommand::at("unterminated command of", text))?;
                 let mut inner = rest[..length].to_vec();
                 mark_unknown(&mut inner, "{}");

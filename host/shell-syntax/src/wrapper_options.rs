@@ -100,6 +100,8 @@ pub(super) fn option_syntax(program: &str) -> Option<OptionSyntax> {
             values: "fo",
             long_flags: &["append", "portability", "quiet", "verbose"],
             long_values: &["format", "output"],
+            // The keyword of the shell; the program takes none.
+            assigns: true,
             ..PLAIN
         },
         "setsid" => OptionSyntax {

@@ -378,3 +378,110 @@ fn invisible_characters_are_rejected_outside_quotes() {
         assert_eq!(parse(line).expect_err("must be refused").reason, reason);
     }
 }
+
+#[test]
+fn arguments_of_an_inner_command_do_not_hide_it() {
+    check(
+        r##"
+            command -v rm
+            command -pv rm
+            command rm -rf -v x
+            command -p rm -V x
+            time X=1 rm x
+            time -p X=1 rm x
+            eval -- rm x
+            trap -- '-x; rm x' EXIT
+            trap - EXIT
+            trap -- - EXIT
+            trap -p EXIT
+            find . -exec rm + -rf x \;
+            find . -exec rm {} + -print
+            jobs -x rm x
+            compgen -C 'rm x'
+            compgen -v
+            setarch x86_64 rm x
+        "##,
+        expect![[r#"
+            command -v rm
+                command -v rm
+            command -pv rm
+                command -pv rm
+            command rm -rf -v x
+                command rm -rf -v x | (command) rm -rf -v x
+            command -p rm -V x
+                command -p rm -V x | (command) rm -V x
+            time X=1 rm x
+                time X=1 rm x | (time) X= rm x
+            time -p X=1 rm x
+                time -p X=1 rm x | (time) X= rm x
+            eval -- rm x
+                eval -- rm x | (eval) rm x
+            trap -- '-x; rm x' EXIT
+                trap -- "-x; rm x" EXIT | (trap) -x | (trap) rm x
+            trap - EXIT
+                trap - EXIT
+            trap -- - EXIT
+                trap -- - EXIT
+            trap -p EXIT
+                trap -p EXIT
+            find . -exec rm + -rf x \;
+                find . -exec rm + -rf x ; | (find -exec) rm + -rf x
+            find . -exec rm {} + -print
+                find . -exec rm {} + -print | (find -exec) rm «{}»
+            jobs -x rm x
+                ? it is not known what is run by `jobs`
+            compgen -C 'rm x'
+                ? it is not known what is run by `compgen`
+            compgen -v
+                compgen -v
+            setarch x86_64 rm x
+                ? it is not known what is run by `setarch`
+        "#]],
+    );
+}
+
+#[test]
+fn an_expansion_may_be_the_flag_for_a_variable_name() {
+    check(
+        r##"
+            [ ${x:--v} ${y:-'a[$(rm x)]'} ]
+            [ "$x" "$y" ]
+            [ "$x" 'a[1]' ]
+            [ $x ]
+            [ $# -gt 0 ]
+            [ "$x" = "$y" ]
+            [ -z "$x" ]
+            test -n "$x" -a "$y" != 3
+            printf $x
+            printf "$x" "$y"
+            printf "$x"
+            printf '%s' $x
+        "##,
+        expect![[r#"
+            [ ${x:--v} ${y:-'a[$(rm x)]'} ]
+                ? an index is evaluated by `[`
+            [ "$x" "$y" ]
+                ? an index is evaluated by `[`
+            [ "$x" 'a[1]' ]
+                ? an index is evaluated by `[`
+            [ $x ]
+                ? an index is evaluated by `[`
+            [ $# -gt 0 ]
+                [ «$#» -gt 0 ]
+            [ "$x" = "$y" ]
+                [ «"$x"» = «"$y"» ]
+            [ -z "$x" ]
+                [ -z «"$x"» ]
+            test -n "$x" -a "$y" != 3
+                test -n «"$x"» -a «"$y"» != 3
+            printf $x
+                ? an index is evaluated by `printf`
+            printf "$x" "$y"
+                ? an index is evaluated by `printf`
+            printf "$x"
+                printf «"$x"»
+            printf '%s' $x
+                printf %s «$x»
+        "#]],
+    );
+}
