@@ -21,6 +21,8 @@ const WALL_TIME: Duration = Duration::from_mins(10);
 /// How often a compilation is started again.
 const MAX_INTERRUPTS: usize = 10;
 const ADDRESS_SPACE: u64 = 4 << 30;
+/// Threads of one compiler, at most one per processor. Each reserves about 180 MB of address space.
+const MAX_THREADS: usize = 4;
 /// Machine code is about two to three times the size of its component.
 const MAX_ARTIFACT: u64 = 512 << 20;
 
@@ -90,6 +92,7 @@ async fn compile_in_child(
     let mut child = tokio::process::Command::new(program)
         .args(args)
         .env_clear()
+        .env("RAYON_NUM_THREADS", threads().to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -142,6 +145,11 @@ async fn compile_in_child(
         )),
         None => Err(one_line(&String::from_utf8_lossy(&complaint))),
     }
+}
+
+/// For the thread pool of wasmtime.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MAX_THREADS))
 }
 
 fn one_line(text: &str) -> String {
