@@ -4,6 +4,8 @@
 //! Only lines in the form of a known note are changed, so that the content of files and the output of commands are
 //! passed on unchanged.
 
+use std::cell::OnceCell;
+
 use serde_json::{Map, Value};
 
 use super::mapping::{BUILT_IN, ToolMapping};
@@ -42,6 +44,13 @@ const NOTES: &[(&str, &[&str])] = &[
 /// A line in the place of output that was left out. It counts as a note only if it contains a call.
 const OMISSION: &str = "[… ";
 
+/// Maximum length of a note in bytes. A longer line is passed on unchanged.
+const MAX_NOTE: usize = 2 << 10;
+
+/// Maximum total length in bytes of the notes in the text or in a member of a result that are reworded. A tool writes
+/// only a few notes, but its output can contain any number of lines in the form of one.
+const MAX_NOTES: usize = 64 << 10;
+
 /// Members of a structured result that contain such lines.
 const OUTPUT_MEMBERS: [&str; 3] = ["stdout", "stderr", "output"];
 
@@ -69,21 +78,36 @@ impl<'a> ProfiledRegistry<'a> {
         if canonical == "task" && facts["task_id"].is_null() {
             return;
         }
-        let reword = |text: &str| {
-            let lines = text.split('\n').filter_map(|line| {
-                let is_note = starts.iter().any(|start| line.starts_with(start))
-                    && (!line.starts_with(OMISSION) || line.contains(" {\""));
-                if is_note {
-                    self.note(row, line, &facts)
+        let is_note = |line: &str| {
+            starts.iter().any(|start| line.starts_with(start))
+                && (!line.starts_with(OMISSION) || line.contains(" {\""))
+        };
+        let replacer = OnceCell::new();
+        let reword = |text: &mut String, budget: &mut usize| {
+            let Some(first) = first_note(text, is_note, budget) else {
+                return;
+            };
+            let replacer = replacer.get_or_init(|| self.note_replacer(row));
+            let lines = text[first..].split('\n').filter_map(|line| {
+                if is_note(line) {
+                    self.note(row, line, &facts, replacer)
                 } else {
                     Some(line.to_owned())
                 }
             });
-            lines.collect::<Vec<_>>().join("\n")
+            // The text before the first note, without its last line feed.
+            let before = first.checked_sub(1).map(|end| text[..end].to_owned());
+            *text = before
+                .into_iter()
+                .chain(lines)
+                .collect::<Vec<_>>()
+                .join("\n");
         };
-        for part in &mut outcome.llm {
+        let mut budget = MAX_NOTES;
+        // The notes of a tool usually follow its output.
+        for part in outcome.llm.iter_mut().rev() {
             if let Part::Text(text) = part {
-                *text = reword(text);
+                reword(text, &mut budget);
             }
         }
         for name in OUTPUT_MEMBERS {
@@ -92,7 +116,8 @@ impl<'a> ProfiledRegistry<'a> {
                 .as_mut()
                 .and_then(|value| value.get_mut(name))
             {
-                *text = reword(text);
+                let mut budget = MAX_NOTES;
+                reword(text, &mut budget);
             }
         }
         if let Some(Value::String(tool)) = outcome
@@ -106,15 +131,20 @@ impl<'a> ProfiledRegistry<'a> {
     }
 
     /// Rewords a note or a recommendation. `None` if all of it is about tools or parameters that the model cannot use.
-    /// `facts` is the structured result, which can name the same thing in another way.
+    /// `facts` is the structured result, which can name the same thing in another way. `replacer` is the
+    /// [`Self::note_replacer`] of `row`.
     pub(super) fn note(
         &self,
         row: Option<&ToolMapping>,
         text: &str,
         facts: &Value,
+        replacer: &NameReplacer<'_>,
     ) -> Option<String> {
+        if text.len() > MAX_NOTE {
+            return Some(text.to_owned());
+        }
         let text = self.reword_calls(text, facts);
-        let text = self.note_replacer(row).apply(&text);
+        let text = replacer.apply(&text);
         let text = self.reword_parameters(row, &text);
         if !text.contains(UNUSABLE) {
             return Some(text);
@@ -172,7 +202,7 @@ impl<'a> ProfiledRegistry<'a> {
     }
 
     /// Like the replacer of errors; in addition, it marks tools that the model cannot call.
-    fn note_replacer(&self, row: Option<&ToolMapping>) -> NameReplacer<'a> {
+    pub(super) fn note_replacer(&self, row: Option<&ToolMapping>) -> NameReplacer<'a> {
         let mut replacer = self.tool_name_replacer();
         let called = row.map(|row| row.canonical);
         for name in BUILT_IN.iter().filter(|name| Some(**name) != called) {
@@ -305,35 +335,47 @@ struct NotedCall {
     len: usize,
 }
 
-/// Finds the first call of a built-in tool in a text, and where it starts.
-fn next_call(text: &str) -> Option<(usize, NotedCall)> {
-    let starts_word = |at: usize| {
-        let before = text[..at].chars().next_back();
-        before.is_none_or(|c| !c.is_alphanumeric() && c != '_')
-    };
-    let mut first: Option<(usize, NotedCall)> = None;
-    for tool in BUILT_IN.iter().copied() {
-        for (at, _) in text.match_indices(tool) {
-            if !starts_word(at) || first.as_ref().is_some_and(|(first, _)| *first <= at) {
-                continue;
-            }
-            let rest = &text[at + tool.len()..];
-            let Some((form, input, len)) = json_input(rest).or_else(|| prose_input(rest)) else {
-                continue;
+/// Returns where the first of the notes that are reworded starts: those at the end of the text that fit into the
+/// budget, which is reduced by their length.
+fn first_note(text: &str, is_note: impl Fn(&str) -> bool, budget: &mut usize) -> Option<usize> {
+    let (mut first, mut end) = (None, text.len());
+    for line in text.rsplit('\n') {
+        let start = end - line.len();
+        // A longer line is unchanged, and so needs no budget.
+        if line.len() <= MAX_NOTE && is_note(line) {
+            let Some(left) = budget.checked_sub(line.len()) else {
+                break;
             };
-            let len = tool.len() + len;
-            first = Some((
-                at,
-                NotedCall {
-                    tool,
-                    input,
-                    form,
-                    len,
-                },
-            ));
+            *budget = left;
+            first = Some(start);
         }
+        end = start.saturating_sub(1);
     }
     first
+}
+
+/// Finds the first call of a built-in tool in a text, and where it starts. Reads each word once.
+fn next_call(text: &str) -> Option<(usize, NotedCall)> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut at = 0;
+    loop {
+        at += text[at..].find(is_word)?;
+        let rest = &text[at..];
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        if let Some(tool) = BUILT_IN.iter().find(|tool| **tool == word)
+            && let Some((form, input, len)) = json_input(after).or_else(|| prose_input(after))
+        {
+            let call = NotedCall {
+                tool,
+                input,
+                form,
+                len: end + len,
+            };
+            return Some((at, call));
+        }
+        at += end;
+    }
 }
 
 /// Reads ` {"name": value}`.
@@ -391,17 +433,14 @@ fn clauses(text: &str) -> Vec<(&'static str, &str)> {
     let mut found = Vec::new();
     let (mut separator, mut rest) = ("", text);
     loop {
-        let next = ["; ", ". "]
-            .iter()
-            .filter_map(|one| Some((rest.find(one)?, *one)))
-            .min();
-        let Some((at, next)) = next else {
+        let mut ends = rest.match_indices([';', '.']);
+        let Some((at, mark)) = ends.find(|(at, _)| rest[at + 1..].starts_with(' ')) else {
             found.push((separator, rest));
             return found;
         };
         found.push((separator, &rest[..at]));
-        rest = &rest[at + next.len()..];
-        separator = next;
+        rest = &rest[at + 2..];
+        separator = if mark == ";" { "; " } else { ". " };
     }
 }
 

@@ -143,11 +143,12 @@ impl ProfiledRegistry<'_> {
         recommendations: &[String],
         facts: &Value,
     ) -> Vec<String> {
+        let note_replacer = self.note_replacer(row);
         let advice = recommendations.iter().filter_map(|text| {
             if text.starts_with("schema of ") {
                 return Some(replacer.apply_to_problems(text));
             }
-            Some(replacer.apply(&self.note(row, text, facts)?))
+            Some(replacer.apply(&self.note(row, text, facts, &note_replacer)?))
         });
         advice.collect()
     }

@@ -220,3 +220,43 @@ fn content_is_unchanged() {
         assert_eq!(text_of(&profiled, tool, text, &Value::Null), text);
     }
 }
+
+/// A program can print any number of lines in the form of a note. The notes at the end are reworded, and rewording is
+/// linear in the length of the text; this test would take minutes otherwise.
+#[test]
+fn output_with_many_lines_in_the_form_of_a_note_is_unchanged_before_the_last_ones() {
+    let tools = shipped();
+    let profiled = fixture::lens(Profile::Sema, &tools);
+    let note = "To allow more: use request_permissions, or ask the user to configure the host.";
+    let reworded = "To allow more: ask the user to configure the host.";
+    let calls = |bytes: usize| format!("To allow more: {}", "glob {} ".repeat(bytes / 8));
+    let line = calls(2_000);
+    let lines = [line.as_str()].repeat((4 << 20) / line.len());
+    for output in [calls(4 << 20), lines.join("\n")] {
+        let text = format!("{output}\n{note}");
+        for structured in [Value::Null, json!({"stdout": text})] {
+            let shown = text_of(&profiled, "shell", &text, &structured);
+            assert!(shown.ends_with(&format!("\n{reworded}")));
+            assert_eq!(shown[..2 << 20], text[..2 << 20]);
+        }
+    }
+    let shown = text_of(&profiled, "shell", &line, &Value::Null);
+    assert_eq!(shown, line.replace("glob", "Glob"));
+}
+
+#[test]
+fn a_note_in_each_line_is_reworded() {
+    let tools = shipped();
+    let profiled = fixture::lens(Profile::Claude, &tools);
+    let note = "To kill it: shell_kill {\"task_id\": \"job-5\", \"signal\": \"KILL\"}";
+    let more = "To kill it: ask the user.";
+    for (text, expected) in [
+        (format!("{note}\na\n{note}\n"), "a\n".to_owned()),
+        (format!("a\n\n{note}"), "a\n".to_owned()),
+        (format!("a\n{more}\n{note}\nb"), format!("a\n{more}\nb")),
+        (format!("{more}\n{more}"), format!("{more}\n{more}")),
+    ] {
+        let shown = text_of(&profiled, "shell_kill", &text, &Value::Null);
+        assert_eq!(shown, expected, "{text}");
+    }
+}
