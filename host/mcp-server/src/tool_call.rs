@@ -199,6 +199,7 @@ impl Server {
             future: CallFuture::Inline(Box::pin(call)),
             registration: opened,
             events,
+            running: self.shared.running.clone(),
             canonical_call,
             answered: Vec::new(),
             replayed: Vec::new(),

@@ -5,8 +5,10 @@
 //! restarts the call and reuses the earlier answers for identical questions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::pin::Pin;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::future::{self, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rmcp::model::{CallToolRequestParams, ErrorData, InputRequests, InputRequiredResult};
@@ -18,6 +20,7 @@ use super::request_state::{self, AnsweredInput, RequestState, StateSealer};
 use super::{ElicitationPrompter, InputRequestBatch, PromptRegistration};
 use crate::abort::AbortOnDrop;
 use crate::event_relay::EventRelay;
+use crate::running_count::{RunningCount, RunningGuard};
 
 /// Maximum number of suspended calls, in total and per user.
 const MAX_SUSPENDED: usize = 512;
@@ -44,6 +47,13 @@ impl CallFuture {
         }
     }
 
+    /// Polls the call, and keeps its result for the next [`Self::wait`].
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let end = ready!(pin!(self.wait()).poll(cx));
+        *self = CallFuture::Inline(Box::pin(future::ready(end)));
+        Poll::Ready(())
+    }
+
     fn into_spawned(self) -> Self {
         match self {
             CallFuture::Inline(call) => CallFuture::Spawned(AbortOnDrop::spawn(call)),
@@ -57,6 +67,8 @@ pub(crate) struct OngoingCall {
     pub(crate) future: CallFuture,
     pub(crate) registration: Option<PromptRegistration>,
     pub(crate) events: Arc<EventRelay>,
+    /// Counts the call while it runs on without a request.
+    pub(crate) running: RunningCount,
     /// Canonical tool name and input, if the client uses the names of a profile.
     pub(crate) canonical_call: Option<(String, Value)>,
     /// Answers so far, for a host that does not have this call.
@@ -69,6 +81,14 @@ pub(crate) struct SuspendedCall {
     ongoing: OngoingCall,
     requests: InputRequestBatch,
     key: SessionKey,
+    /// Runs until the call is no longer suspended.
+    _watch: AbortOnDrop<()>,
+}
+
+/// The place of a suspended call, for the task that watches it.
+struct SuspendedHandle {
+    prompter: Weak<ElicitationPrompter>,
+    handle: String,
 }
 
 /// Session and fingerprint of a call, to which its request state is bound.
@@ -134,33 +154,18 @@ impl ElicitationPrompter {
             if parked.len() >= MAX_SUSPENDED || own.count() >= MAX_SUSPENDED_PER_USER {
                 return Err(Box::new(going));
             }
+            let place = SuspendedHandle {
+                prompter: Arc::downgrade(self),
+                handle: handle.clone(),
+            };
             let one = SuspendedCall {
+                _watch: AbortOnDrop::spawn(place.watch(going.running.clone())),
                 ongoing: going.into_spawned(),
                 requests: request,
                 key: bound.key.clone(),
             };
-            parked.insert(handle.clone(), one);
+            parked.insert(handle, one);
         }
-        let prompter = Arc::downgrade(self);
-        tokio::spawn(async move {
-            tokio::time::sleep(request_state::TTL).await;
-            let Some(prompter) = prompter.upgrade() else {
-                return;
-            };
-            let forgotten = prompter.lock_suspended().remove(&handle);
-            drop(prompter);
-            if let Some(SuspendedCall {
-                ongoing: mut going,
-                requests: request,
-                ..
-            }) = forgotten
-            {
-                // Tell the call that no answer will come, so that its record states that.
-                drop(request);
-                drop(going.registration.take());
-                let _ = tokio::time::timeout(END_TIMEOUT, going.future.wait()).await;
-            }
-        });
         Ok(InputRequiredResult::new(Some(requests), Some(sealed)))
     }
 
@@ -218,6 +223,81 @@ impl ElicitationPrompter {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl SuspendedHandle {
+    /// Ends the call if its question is not answered in time. If it is answered elsewhere, the call runs on, and a
+    /// stopping host waits for it. Its result is kept as long as the client can return with its state.
+    async fn watch(self, running: RunningCount) {
+        let mut expired = pin!(tokio::time::sleep(request_state::TTL));
+        // Also closed if the call stopped waiting.
+        let is_answered = tokio::select! {
+            biased;
+            () = self.poll(|one, cx| one.requests.reply.poll_closed(cx)) => true,
+            () = &mut expired => false,
+        };
+        if !is_answered {
+            if let Some(one) = self.remove() {
+                // Separate, because `one` aborts this task when it is dropped.
+                tokio::spawn(end_unanswered(one.ongoing, one.requests));
+            }
+            return;
+        }
+        let guard = RunningGuard::begin(&running);
+        let mut end = pin!(self.poll(|one, cx| one.ongoing.future.poll_end(cx)));
+        let has_ended = tokio::select! {
+            biased;
+            () = &mut end => true,
+            () = &mut expired => false,
+        };
+        if has_ended {
+            drop(guard);
+            expired.await;
+        } else {
+            // The client can no longer answer further questions.
+            drop(self.take_registration());
+            end.await;
+        }
+        self.remove();
+    }
+
+    /// Polls the suspended call. Also ready if it is no longer suspended.
+    async fn poll(
+        &self,
+        mut poll: impl FnMut(&mut SuspendedCall, &mut Context<'_>) -> Poll<()> + Send,
+    ) {
+        poll_fn(|cx| {
+            let Some(prompter) = self.prompter.upgrade() else {
+                return Poll::Ready(());
+            };
+            let mut suspended = prompter.lock_suspended();
+            match suspended.get_mut(&self.handle) {
+                Some(one) => poll(one, cx),
+                None => Poll::Ready(()),
+            }
+        })
+        .await;
+    }
+
+    fn take_registration(&self) -> Option<PromptRegistration> {
+        let prompter = self.prompter.upgrade()?;
+        let mut suspended = prompter.lock_suspended();
+        suspended.get_mut(&self.handle)?.ongoing.registration.take()
+    }
+
+    fn remove(&self) -> Option<SuspendedCall> {
+        self.prompter
+            .upgrade()?
+            .lock_suspended()
+            .remove(&self.handle)
+    }
+}
+
+/// Tells the call that no answer will come, so that its record states that, and waits for its end.
+async fn end_unanswered(mut going: OngoingCall, request: InputRequestBatch) {
+    drop(request);
+    drop(going.registration.take());
+    let _ = tokio::time::timeout(END_TIMEOUT, going.future.wait()).await;
 }
 
 impl OngoingCall {
@@ -297,3 +377,6 @@ fn answers_from_state(state: RequestState, answers: BTreeMap<String, Value>) -> 
     );
     answered
 }
+
+#[cfg(test)]
+mod tests;

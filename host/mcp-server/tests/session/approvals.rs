@@ -1,7 +1,11 @@
 //! Approval prompts to clients, with sessions and stateless.
 
+use futures::FutureExt as _;
 use serde_json::{Value, json};
+use tokio::time::{Duration, sleep};
+use toolhost_contract::Answer;
 use toolhost_contract::bus::EventKind;
+use toolhost_kernel::AttributedAnswer;
 
 use crate::harness::{Client, call, request, with_capabilities};
 
@@ -331,7 +335,7 @@ async fn a_late_answer_is_rejected_and_the_call_has_ended() {
     let wipe = call(1, "wipe", json!({}));
     let question = input_required(&mut client, wipe.clone()).await;
     assert_eq!(client.kernel.pending().len(), 1);
-    tokio::time::sleep(std::time::Duration::from_secs(301)).await;
+    sleep(Duration::from_secs(301)).await;
     assert_eq!(client.kernel.pending().len(), 0);
     let approval = accept(&json!({"answer": "once"}));
     let answer = client.request(&again(wipe, &question, &approval)).await;
@@ -414,22 +418,24 @@ async fn a_prompt_is_cancelled_with_its_call() {
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_prompt_is_cancelled_when_answered_elsewhere() {
-    use toolhost_contract::Answer;
-    use toolhost_kernel::AttributedAnswer;
-
-    let answered = || AttributedAnswer {
+/// Approves the pending call like the web page does.
+pub fn approve_elsewhere(client: &Client) {
+    let pending = client.kernel.pending().remove(0);
+    let answer = AttributedAnswer {
         answer: Answer::once(),
         by: "the dashboard".to_owned(),
     };
+    client.kernel.answer(&pending.call, answer).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_cancelled_when_answered_elsewhere() {
     let mut client = Client::with_prompts(None)
         .start_session("2025-11-25", forms())
         .await;
     client.send(&call(7, "wipe", json!({}))).await;
     client.receive().await;
-    let pending = client.kernel.pending().remove(0);
-    client.kernel.answer(&pending.call, answered()).unwrap();
+    approve_elsewhere(&client);
     let mut received = [client.receive().await, client.receive().await];
     received.sort_by_key(|message| message["method"].is_string());
     assert_eq!(ended(&received[0]["result"]), "wiped");
@@ -439,9 +445,42 @@ async fn a_prompt_is_cancelled_when_answered_elsewhere() {
     let mut client = Client::with_prompts(None);
     let wipe = call(1, "wipe", json!({}));
     let question = input_required(&mut client, wipe.clone()).await;
-    let pending = client.kernel.pending().remove(0);
-    client.kernel.answer(&pending.call, answered()).unwrap();
+    approve_elsewhere(&client);
     let no = json!({"action": "decline"});
     let answer = client.request(&again(wipe, &question, &no)).await;
     assert_eq!(ended(&answer["result"]), "wiped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_approved_elsewhere_runs_until_its_end() {
+    let wipe = call(1, "wipe", json!({"content": "wait"}));
+    let mut client = Client::with_prompts(None);
+    input_required(&mut client, wipe.clone()).await;
+    approve_elsewhere(&client);
+    client.tools.begun.notified().await;
+    // Longer than the client can return with its state.
+    sleep(Duration::from_secs(330)).await;
+    client.tools.go.notify_one();
+    sleep(Duration::from_secs(1)).await;
+    assert!(client.tools.dropped.notified().now_or_never().is_none());
+    assert!(client.tools.go.notified().now_or_never().is_none());
+
+    // A client that returns in time gets the result.
+    let question = input_required(&mut client, wipe.clone()).await;
+    approve_elsewhere(&client);
+    client.tools.begun.notified().await;
+    client.tools.go.notify_one();
+    sleep(Duration::from_mins(4)).await;
+    let no = json!({"action": "decline"});
+    let answer = client.request(&again(wipe.clone(), &question, &no)).await;
+    assert_eq!(ended(&answer["result"]), "wiped");
+
+    // The end of the session ends the call.
+    input_required(&mut client, wipe).await;
+    approve_elsewhere(&client);
+    client.tools.begun.notified().await;
+    sleep(Duration::from_secs(330)).await;
+    let tools = client.tools.clone();
+    assert_eq!(client.close().await, [] as [Value; 0]);
+    tools.dropped.notified().await;
 }

@@ -221,9 +221,9 @@ pub fn call(id: u32, tool: &str, arguments: Value) -> Value {
 
 pub struct Tools {
     descriptors: Vec<Descriptor>,
-    /// Lets `wait` continue.
+    /// Lets `wait`, or `wipe` with the content `wait`, continue.
     pub go: Notify,
-    /// Notified when a call of `wait` starts, and when it is dropped before its end.
+    /// Notified when such a call starts, and when it is dropped before its end.
     pub begun: Notify,
     pub dropped: Notify,
     pub ids: Mutex<Vec<String>>,
@@ -281,6 +281,7 @@ impl Tools {
         descriptors[10].input_schema = json!({"type": "object", "properties": {"path": {"type": "string", "x-path": "read", "default": "."}}});
         let mut wipe = Descriptor::new(ToolName::parse("wipe").unwrap(), "destroys everything");
         wipe.requires = vec!["fs.write".to_owned()];
+        wipe.timeout = Some(Duration::from_mins(10));
         wipe.input_schema = members(&["path", "content", "n"]);
         for (tool, names) in [
             (8, &["queries", "after"][..]),
@@ -296,6 +297,13 @@ impl Tools {
             dropped: Notify::new(),
             ids: Mutex::default(),
         }
+    }
+
+    async fn wait(&self) {
+        let on_drop = OnDrop(&self.dropped);
+        self.begun.notify_one();
+        self.go.notified().await;
+        std::mem::forget(on_drop);
     }
 
     async fn run(&self, call: Call, sink: Arc<dyn Sink>) -> Result<Outcome, CallError> {
@@ -315,10 +323,7 @@ impl Tools {
             "break_down" => Err(CallError::timed_out(Duration::from_millis(1500))),
             "panic" => panic!("on purpose"),
             "wait" => {
-                let on_drop = OnDrop(&self.dropped);
-                self.begun.notify_one();
-                self.go.notified().await;
-                std::mem::forget(on_drop);
+                self.wait().await;
                 Ok(Outcome::text("waited"))
             }
             "talk" => {
@@ -343,7 +348,12 @@ impl Tools {
                 Ok(Outcome::text("talked"))
             }
             "look" => Ok(Outcome::text("looked")),
-            "wipe" => Ok(Outcome::text("wiped")),
+            "wipe" => {
+                if call.input["content"] == "wait" {
+                    self.wait().await;
+                }
+                Ok(Outcome::text("wiped"))
+            }
             "survey" => {
                 let after = call.input["after"].as_u64().unwrap_or_default();
                 tokio::time::sleep(Duration::from_secs(after)).await;
