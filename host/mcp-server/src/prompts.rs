@@ -275,6 +275,11 @@ impl CallClient {
     }
 }
 
+/// Whether the user declined or dismissed a request, after which the remaining requests of a batch are not sent.
+pub(crate) fn is_refusal(answer: &Value) -> bool {
+    matches!(answer["action"].as_str(), Some("decline" | "cancel"))
+}
+
 fn elicitation_request(form: ElicitRequestParams) -> InputRequest {
     InputRequest::Elicitation(rmcp::model::ElicitRequest::new(form))
 }

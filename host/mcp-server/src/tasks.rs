@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolResult, ContentBlock, CreateTaskResult, DetailedTask, ErrorData, InputResponses,
-    JsonObject, TaskPayload,
+    CallToolResult, ContentBlock, CreateTaskResult, DetailedTask, ErrorData, InputRequest,
+    InputResponses, JsonObject, TaskPayload,
 };
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use toolhost_contract::{UserId, text};
 
 use crate::call_result::ResultBuilder;
-use crate::prompts::{CallEnd, InputRequestBatch, OngoingCall};
+use crate::prompts::{CallEnd, InputRequestBatch, OngoingCall, is_refusal};
 use crate::running_count::RunningGuard;
 use crate::ttl_cache::{CacheQuota, CacheUsage, TtlCache};
 
@@ -99,13 +100,19 @@ impl TaskStore {
         let going = going.into_spawned();
         let running = RunningGuard::begin(&answering.shared.running);
         let registry = Arc::clone(&self.registry);
+        let manager = self.manager.clone();
         let task = self.manager.spawn(options, |context| {
             Box::pin(async move {
                 let ending = TaskCompletion {
                     id: context.task_id(),
                     registry: &registry,
                 };
-                let ended = drive(going, &context, running).await?;
+                let prompts = TaskPrompts {
+                    manager: &manager,
+                    context: &context,
+                    count: 0,
+                };
+                let ended = drive(going, prompts, running).await?;
                 let result = answering.build(ended).map_err(TaskExit::Error)?;
                 ending.store(&result, &answering.owner);
                 Ok(CallToolResult::default())
@@ -244,14 +251,13 @@ fn unknown_task(id: &str) -> ErrorData {
 /// except while it waits for an answer, so that a stopping host does not wait for user input.
 async fn drive(
     mut going: OngoingCall,
-    context: &TaskContext,
+    mut prompts: TaskPrompts<'_>,
     mut running: RunningGuard,
 ) -> Result<CallEnd, TaskExit> {
-    let mut count = 0;
     loop {
         let wanted = tokio::select! {
             biased;
-            () = context.cancelled() => return Err(TaskExit::Cancelled),
+            () = prompts.context.cancelled() => return Err(TaskExit::Cancelled),
             step = going.next_requests() => match step {
                 Ok(wanted) => wanted,
                 Err(ended) => return Ok(ended),
@@ -266,25 +272,55 @@ async fn drive(
             mut reply,
             ..
         } = wanted;
-        let mut answers: Vec<Value> = Vec::with_capacity(requests.len());
-        for (name, request) in requests {
-            count += 1;
-            // Request names must be unique within a task.
-            let answer = context.request_input(format!("{name}_{count}"), request);
-            tokio::select! {
-                biased;
-                answer = answer => answers.push(answer?),
-                // The question was answered elsewhere and the call continues.
-                () = reply.closed() => break,
-            }
-        }
+        let answers = prompts.send(requests, &mut reply).await?;
         running = pause.resume();
         let _ = reply.send(answers);
     }
 }
 
+/// Sends the prompts of a task.
+struct TaskPrompts<'a> {
+    manager: &'a TaskManager,
+    context: &'a TaskContext,
+    /// Number of requests so far.
+    count: usize,
+}
+
+impl TaskPrompts<'_> {
+    /// Sends the requests one at a time, until one is refused or no answer is needed any more.
+    async fn send(
+        &mut self,
+        requests: Vec<(String, InputRequest)>,
+        reply: &mut oneshot::Sender<Vec<Value>>,
+    ) -> Result<Vec<Value>, TaskExit> {
+        let mut answers = Vec::with_capacity(requests.len());
+        for (name, request) in requests {
+            self.count += 1;
+            // Request names must be unique within a task.
+            let key = format!("{name}_{}", self.count);
+            let answer = tokio::select! {
+                biased;
+                answer = self.context.request_input(key.clone(), request) => answer?,
+                () = reply.closed() => {
+                    // The question was answered elsewhere. rmcp shows a request until it is answered.
+                    let _ = self.manager.update_task(self.context.task_id(), [(key, Value::Null)]);
+                    break;
+                }
+            };
+            let is_last = is_refusal(&answer);
+            answers.push(answer);
+            if is_last {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use rmcp::model::{RequestNoParam, TaskStatus};
+
     use super::*;
 
     fn store_result(registry: &TaskRegistry, id: &str, text: &str) {
@@ -300,6 +336,32 @@ mod tests {
         let ending = TaskCompletion { id, registry };
         let result = CallToolResult::success(vec![ContentBlock::text(text)]);
         ending.store(&result, &user);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_shows_no_request_that_was_answered_elsewhere() {
+        let manager = TaskManager::default();
+        let (mut reply, answers) = oneshot::channel();
+        let own = manager.clone();
+        let task = manager.spawn(TaskOptions::new(), |context| {
+            Box::pin(async move {
+                let mut prompts = TaskPrompts {
+                    manager: &own,
+                    context: &context,
+                    count: 0,
+                };
+                let request = || InputRequest::ListRoots(RequestNoParam::default());
+                let requests = vec![("a".to_owned(), request()), ("b".to_owned(), request())];
+                prompts.send(requests, &mut reply).await?;
+                std::future::pending().await
+            })
+        });
+        let status = || manager.get_task(&task.task_id).unwrap().status();
+        tokio::time::sleep(POLL_INTERVAL).await;
+        assert_eq!(status(), TaskStatus::InputRequired);
+        drop(answers);
+        tokio::time::sleep(POLL_INTERVAL).await;
+        assert_eq!(status(), TaskStatus::Working);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use rmcp::{Peer, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::InputRequestBatch;
+use super::{InputRequestBatch, is_refusal};
 
 /// Awaits the call and sends its requests to the client, one at a time.
 pub(crate) async fn await_with_requests<F: Future>(
@@ -40,10 +40,9 @@ async fn send_batch(peer: &Peer<RoleServer>, wanted: InputRequestBatch) {
         let Some(answer) = send_request(peer, request, &mut reply).await else {
             return;
         };
-        let enough = matches!(answer["action"].as_str(), Some("decline" | "cancel"));
+        let is_last = is_refusal(&answer);
         answers.push(answer);
-        if enough {
-            // Skip the remaining requests after a refusal.
+        if is_last {
             break;
         }
     }

@@ -103,6 +103,20 @@ async fn prompts_are_sent_through_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_declined_prompt_of_a_task_skips_the_rest() {
+    let mut client = Client::with_prompts(None);
+    let survey = call(1, "survey", json!({"queries": QUERIES, "after": 15}));
+    let id = task(&mut client, survey).await;
+    until(&mut client, &id, "input_required").await;
+    let no = json!({"question_1_1": {"action": "decline"}});
+    let answers = json!({"taskId": id, "inputResponses": no});
+    ask(&mut client, request(2, "tasks/update", answers)).await;
+    let done = until(&mut client, &id, "completed").await;
+    let error = ended(&done["result"]);
+    assert!(error.starts_with("dismissed"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unknown_task_is_an_error() {
     let mut client = Client::new();
     client
