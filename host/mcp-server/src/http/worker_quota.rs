@@ -72,7 +72,7 @@ pub(crate) struct WorkerQuota {
 }
 
 thread_local! {
-    /// Whether the work on this thread already holds a permit.
+    /// Whether the work on this thread already holds a permit, or runs without one because it needs none.
     static HAS_PERMIT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -103,6 +103,9 @@ impl WorkerQuota {
         poll_fn(|cx| {
             // A waiter must take the permit that it was assigned.
             if !waits && (HAS_PERMIT.get() || !self.users.is_contended()) {
+                // Nested work must not wait for a permit in a poll that runs without one: the permit that is then
+                // assigned to it would be missing in the next poll of this work, which alone can poll it.
+                let _has = PermitGuard::set();
                 return work.as_mut().poll(cx);
             }
             waits = true;
@@ -115,18 +118,18 @@ impl WorkerQuota {
     }
 }
 
-struct PermitGuard;
+/// Sets [`HAS_PERMIT`], and restores its previous value when dropped.
+struct PermitGuard(bool);
 
 impl PermitGuard {
     fn set() -> Self {
-        HAS_PERMIT.set(true);
-        Self
+        Self(HAS_PERMIT.replace(true))
     }
 }
 
 impl Drop for PermitGuard {
     fn drop(&mut self) {
-        HAS_PERMIT.set(false);
+        HAS_PERMIT.set(self.0);
     }
 }
 
@@ -198,6 +201,31 @@ mod tests {
                 scope.spawn(work);
             }
         });
+    }
+
+    #[tokio::test]
+    async fn nested_work_decides_like_the_outer_work() {
+        let users = Arc::new(ActiveUsers::default());
+        let [ann, bob] = ["ann", "bob"].map(|name| WorkerQuota::of(2, UserId::token(name), &users));
+        ann.record_request();
+        let turn = ann.permits.try_acquire().unwrap();
+        let mut work = Box::pin(ann.run(async {
+            // Another user becomes active during the poll.
+            bob.record_request();
+            ann.run(async {
+                tokio::task::yield_now().await;
+                assert!(HAS_PERMIT.get());
+            })
+            .await;
+        }));
+        assert!(futures::poll!(&mut work).is_pending());
+        assert!(users.is_contended());
+        assert!(!HAS_PERMIT.get());
+        assert!(futures::poll!(&mut work).is_pending(), "it needs a permit");
+        drop(turn);
+        assert!(futures::poll!(&mut work).is_ready());
+        assert!(!HAS_PERMIT.get());
+        assert_eq!(ann.permits.available_permits(), 1);
     }
 
     #[tokio::test]
