@@ -35,6 +35,7 @@ use toolhost_contract::exact_integers::check_integers;
 use toolhost_contract::value_counter::{MAX_VALUES, count_values_and_names};
 
 pub(crate) use direct_calls::DirectCalls;
+pub(crate) use id_scanner::request_id;
 pub(crate) use outbox::Outbox;
 pub(crate) use stoppable::StoppableReader;
 

@@ -16,6 +16,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
+use rmcp::model::RequestId;
 use toolhost_connections::UnauthenticatedConnection;
 
 use super::body::{self, Body, Guarded, RequestBody, text_body};
@@ -193,7 +194,7 @@ impl Endpoint {
         let MessageInfo { kind, values } = match inspect(&body) {
             Ok(info) => info,
             Err(malformed) if is_json || malformed == MalformedMessage::TooManyValues => {
-                return malformed_response(malformed);
+                return malformed_response(malformed, malformed.request_id(&body));
             }
             // rmcp reports the wrong content type.
             Err(_) => MessageInfo {
@@ -271,7 +272,7 @@ impl Endpoint {
         let answer = self.serve(principal, parts, body).await;
         // The content type is correct, so rmcp failed to parse the message.
         if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return malformed_response(MalformedMessage::NotOneMessage);
+            return malformed_response(MalformedMessage::NotOneMessage, None);
         }
         answer
     }
@@ -301,7 +302,9 @@ impl Endpoint {
                 "too many sessions are open; close some or wait until idle sessions end",
                 60,
             ),
-            (_, Some(SessionRefusal::IdInUse)) => malformed_response(MalformedMessage::IdInUse),
+            (_, Some(SessionRefusal::IdInUse(id))) => {
+                malformed_response(MalformedMessage::IdInUse, Some(id))
+            }
             (_, Some(SessionRefusal::NoSession)) => {
                 text_response(StatusCode::NOT_FOUND, "unknown session")
             }
@@ -368,8 +371,8 @@ fn text_response(status: StatusCode, why: &'static str) -> Response<Body> {
     answer
 }
 
-fn malformed_response(malformed: MalformedMessage) -> Response<Body> {
-    let mut answer = Response::new(text_body(malformed.error_response()));
+fn malformed_response(malformed: MalformedMessage, id: Option<RequestId>) -> Response<Body> {
+    let mut answer = Response::new(text_body(malformed.error_response(id)));
     *answer.status_mut() = StatusCode::BAD_REQUEST;
     let kind = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(CONTENT_TYPE, kind);

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use rmcp::model::RequestId;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::json;
 use toolhost_contract::exact_integers::check_integers;
 use toolhost_contract::value_counter::{MAX_VALUES, count_values_and_names};
+
+use crate::transport::request_id;
 
 /// Maximum number of values in a message that needs no reserved memory.
 pub(crate) const MAX_UNRESERVED_VALUES: usize = 2_000;
@@ -101,8 +104,15 @@ fn kind(body: &[u8]) -> Result<MessageKind, MalformedMessage> {
 }
 
 impl MalformedMessage {
-    /// Returns the error response. Its id is null, because no id of the message can be trusted.
-    pub(crate) fn error_response(self) -> String {
+    /// Returns the id of a body that is one request with a readable id.
+    pub(crate) fn request_id(self, body: &[u8]) -> Option<RequestId> {
+        match self {
+            Self::NotJson | Self::NotOneMessage => None,
+            Self::TooManyValues | Self::InexactInteger | Self::IdInUse => request_id(body),
+        }
+    }
+
+    pub(crate) fn error_response(self, id: Option<RequestId>) -> String {
         let (code, message) = match self {
             Self::NotJson => (-32700, "the body is not JSON"),
             Self::NotOneMessage => (
@@ -122,8 +132,7 @@ impl MalformedMessage {
                 "a request with this id is still running in this session",
             ),
         };
-        json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}})
-            .to_string()
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
     }
 }
 
@@ -194,6 +203,36 @@ mod tests {
             assert_eq!(kind, expected, "{body}");
         }
         assert_eq!(inspect(b"\xff\xfe{}"), Err(MalformedMessage::NotJson));
+    }
+
+    #[test]
+    fn an_error_response_has_the_id_of_a_readable_request() {
+        use MalformedMessage::{IdInUse, InexactInteger, NotJson, NotOneMessage, TooManyValues};
+
+        for (malformed, body, id) in [
+            (IdInUse, r#"{"method":"m","id":1}"#, json!(1)),
+            (InexactInteger, r#"{"method":"m","id":"a"}"#, json!("a")),
+            (
+                TooManyValues,
+                r#"{"params":{"id":2},"id":1,"method":"m"}"#,
+                json!(1),
+            ),
+            (TooManyValues, r#"{"method":"m"}"#, json!(null)),
+            (TooManyValues, r#"{"id":1,"result":{}}"#, json!(null)),
+            (TooManyValues, r#"{"method":"m","id":1.5}"#, json!(null)),
+            (
+                TooManyValues,
+                r#"[{"method":"m","id":1},{"method":"m","id":2}]"#,
+                json!(null),
+            ),
+            (TooManyValues, r#"{"method":"m","id":1"#, json!(null)),
+            (NotJson, r#"{"method":"m","id":1} x"#, json!(null)),
+            (NotOneMessage, r#"[{"method":"m","id":1}]"#, json!(null)),
+        ] {
+            let response = malformed.error_response(malformed.request_id(body.as_bytes()));
+            let response: serde_json::Value = serde_json::from_str(&response).unwrap();
+            assert_eq!(response["id"], id, "{malformed:?} {body}");
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl HttpSession {
         };
         let id = request.id.clone();
         if !lock(&self.in_flight_ids).insert(id.clone()) {
-            set_refusal(SessionRefusal::IdInUse);
+            set_refusal(SessionRefusal::IdInUse(id));
             return Err(SessionsError::IdInUse);
         }
         message.insert_extension(Arc::new(InFlightId(Arc::clone(self), id)));

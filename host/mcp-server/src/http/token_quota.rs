@@ -10,6 +10,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use rmcp::model::RequestId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use toolhost_contract::value_counter::MAX_VALUES;
@@ -269,10 +270,10 @@ pub(crate) struct CurrentRequest {
     pub(crate) refused: Cell<Option<SessionRefusal>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionRefusal {
     TooManySessions,
-    IdInUse,
+    IdInUse(RequestId),
     NoSession,
 }
 

@@ -66,6 +66,15 @@ pub(super) fn scan(line: &[u8]) -> ScanResult {
     scan.into_result()
 }
 
+/// Returns the id of the request that the text contains, if it contains exactly one message.
+pub(crate) fn request_id(text: &[u8]) -> Option<RequestId> {
+    let [message] = <[_; 1]>::try_from(scan(text).messages).ok()?;
+    match message.id {
+        ScannedId::Known(id) if message.has_method && message.is_complete => Some(id),
+        ScannedId::Known(_) | ScannedId::Missing | ScannedId::Unreadable => None,
+    }
+}
+
 impl IdScanner {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         for byte in bytes {

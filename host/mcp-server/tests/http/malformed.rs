@@ -80,6 +80,7 @@ async fn a_message_with_too_many_values_is_rejected() {
     let many = modern(call(1, "echo", arguments(200_000))).to_string();
     let answer = client.post(&headers, &many).await;
     assert_eq!((answer.status, answer.code()), (400, -32600));
+    assert_eq!(answer.json()["id"], 1);
     let some = modern(call(2, "echo", arguments(20_000))).to_string();
     assert_eq!(client.post(&headers, &some).await.status, 200);
     // Notifications have a lower limit, because they never wait; also with another content type.
@@ -140,6 +141,7 @@ async fn an_id_in_use_is_rejected() {
     second.use_session(first.session());
     let answer = second.call(7, "echo", json!({})).await;
     assert_eq!((answer.status, answer.code()), (400, -32600));
+    assert_eq!(answer.json()["id"], 7);
     assert_eq!(
         second.call(8, "echo", json!({"text": "on"})).await.text(),
         "on"
