@@ -2,7 +2,7 @@
 
 use toolhost::Settings;
 use toolhost_contract::{nearest, text};
-use toolhost_kernel::RegistrySnapshot;
+use toolhost_kernel::{RegistrySnapshot, ToolEntry};
 
 /// Returns one warning for each unmatched name. `plugins` are the names of the loaded plugins.
 pub fn unmatched_settings(
@@ -72,7 +72,9 @@ pub fn unmatched_settings(
         let mut entries = registry.list_all();
         // Tools of servers are registered once their server is connected.
         let comes_later = matcher.to_string().contains("__");
-        if !comes_later && !entries.any(|entry| matcher.matches_tool(&entry.name, &entry.tool)) {
+        let matches =
+            |entry: &ToolEntry| matcher.matches_tool(&entry.plugin.name, &entry.name, &entry.tool);
+        if !comes_later && !entries.any(|entry| matches(entry)) {
             let (name, shown) = (
                 text::escape_line(&hook.name, 80),
                 text::escape_line(&matcher.to_string(), 200),

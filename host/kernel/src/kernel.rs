@@ -410,6 +410,7 @@ impl Kernel {
             session,
             caller,
             input,
+            input_before_hooks: None,
             context,
             journal: life,
             sink: Arc::new(sink),

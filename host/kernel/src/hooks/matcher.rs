@@ -3,7 +3,7 @@
 use std::fmt;
 
 use regex::Regex;
-use toolhost_contract::{Descriptor, ToolName};
+use toolhost_contract::{Descriptor, PluginName, ToolName};
 
 use super::HookCall;
 
@@ -47,11 +47,11 @@ impl Matcher {
     }
 
     pub(super) fn matches(&self, call: &HookCall) -> bool {
-        self.matches_tool(&call.name, &call.tool)
+        self.matches_tool(&call.plugin, &call.name, &call.tool)
     }
 
     /// Whether the pattern matches the tool. `name` is the name under which the tool is served.
-    pub fn matches_tool(&self, name: &ToolName, tool: &Descriptor) -> bool {
+    pub fn matches_tool(&self, plugin: &PluginName, name: &ToolName, tool: &Descriptor) -> bool {
         let Some(regex) = &self.0 else {
             return true;
         };
@@ -60,6 +60,8 @@ impl Matcher {
             .into_iter()
             .chain(tool.aliases.iter().map(String::as_str))
             .any(|name| regex.is_match(name))
+            || regex.is_match(&format!("{plugin}/{}", tool.name))
+            || regex.is_match(tool.name.qualified(plugin).as_str())
     }
 }
 

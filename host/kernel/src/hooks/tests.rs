@@ -243,6 +243,8 @@ fn a_matcher_checks_every_name_and_only_whole_names() {
         ("Edit", true),
         ("edit", true),
         ("read_file|edit_.*", true),
+        ("files__edit_file", true),
+        ("files/edit_file", true),
         ("edi", false),
         ("mcp__.*", false),
         ("a|b", false),

@@ -284,8 +284,15 @@ impl Kernel {
                     by: format!("hook:{by}"),
                 };
                 run.journal.step(step).await?;
+                run.input_before_hooks
+                    .get_or_insert_with(|| run.input.clone());
                 run.attempt.rewritten = Some((by, input.clone()));
-                run.attempt.hook_ask = ask.or(run.attempt.hook_ask.take());
+                let mut asks = HookHints {
+                    ask: run.attempt.hook_ask.take(),
+                    ..HookHints::default()
+                };
+                asks.add_ask(ask);
+                run.attempt.hook_ask = asks.ask;
                 Ok(HookOutcome::Decided(Evaluation::InputChanged(input)))
             }
             HookDecision::Answered { by, outcome } => Ok(HookOutcome::Decided(

@@ -197,7 +197,7 @@ impl Kernel {
             return Ok(None);
         }
         run.journal.step(Transition::ValidationStarted).await?;
-        Ok(Some(run.input.clone()))
+        Ok(Some(run.input_of_rerun()))
     }
 
     async fn run_post_hooks(

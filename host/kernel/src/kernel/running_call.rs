@@ -50,6 +50,8 @@ pub(super) struct RunningCall<'a> {
     pub(super) original_input: CallInput,
     /// The input for the tool, as far as it is known.
     pub(super) input: Value,
+    /// The input before hooks changed it, if they did. Hooks see it again when the call runs again.
+    pub(super) input_before_hooks: Option<Value>,
     /// Size of the results of its batch so far.
     pub(super) results: ResultBudget,
     /// Its position among calls that run concurrently and end in order.
@@ -138,6 +140,12 @@ impl Report {
 }
 
 impl RunningCall<'_> {
+    /// The input for another run. Hooks change it again, and their demands for approval apply again.
+    pub(super) fn input_of_rerun(&mut self) -> Value {
+        let before = self.input_before_hooks.take();
+        before.unwrap_or_else(|| self.input.clone())
+    }
+
     /// Ends the call and its record, and returns the report.
     pub(super) async fn finish(mut self, mut result: Result<Outcome, CallError>) -> Report {
         self.sink.close();

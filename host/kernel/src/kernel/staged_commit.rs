@@ -253,7 +253,7 @@ async fn rerun(
     conflicts: Vec<String>,
 ) -> Result<CommitOutcome, Refusal> {
     run.journal.step(Transition::ValidationStarted).await?;
-    let input = run.input.clone();
+    let input = run.input_of_rerun();
     Ok(CommitOutcome::Rerun(Rerun { input, conflicts }))
 }
 

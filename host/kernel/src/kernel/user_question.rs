@@ -89,6 +89,7 @@ impl Kernel {
                 };
                 run.journal.step(step).await?;
                 run.journal.step(Transition::ValidationStarted).await?;
+                run.input_before_hooks = None;
                 Ok(Evaluation::InputChanged(input))
             }
             Err(mut denial) => {
@@ -119,7 +120,7 @@ impl Kernel {
         let now = self.journal.clock.now().0;
         if !self.approvals.take_use(grant.approvals(), now).await {
             run.journal.step(Transition::ValidationStarted).await?;
-            return Ok(Evaluation::InputChanged(run.input.clone()));
+            return Ok(Evaluation::InputChanged(run.input_of_rerun()));
         }
         let scope = approval
             .as_ref()

@@ -107,6 +107,16 @@ const REFUSED_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
+/// The first argument is a thread, or 0 for the calling one.
+const SCHEDULING: &[c_long] = &[
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+/// From `linux/ioprio.h`.
+const IOPRIO_WHO_USER: u64 = 3;
+
 const NAMESPACES: &[i32] = &[
     libc::CLONE_NEWNS,
     libc::CLONE_NEWUTS,
@@ -269,7 +279,21 @@ fn refused_rules() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_clone, in_namespaces[..signal].to_vec());
     // The limits of another process: a host that cannot open files is unusable.
     let another = argument(0, SeccompCmpOp::Ne, 0)?;
-    rules.insert(libc::SYS_prlimit64, vec![another]);
+    rules.insert(libc::SYS_prlimit64, vec![another.clone()]);
+    // The scheduling of another process: the host would hardly run, and needs a privilege to change it back.
+    for number in SCHEDULING {
+        rules.insert(*number, vec![another.clone()]);
+    }
+    let another = argument(1, SeccompCmpOp::Ne, 0)?;
+    let of_user = |user: u64| argument(0, SeccompCmpOp::Eq, user);
+    rules.insert(
+        libc::SYS_setpriority,
+        vec![another.clone(), of_user(u64::from(libc::PRIO_USER))?],
+    );
+    rules.insert(
+        libc::SYS_ioprio_set,
+        vec![another, of_user(IOPRIO_WHO_USER)?],
+    );
     let requests = REQUESTS
         .iter()
         .map(|&number| argument(1, SeccompCmpOp::Eq, number));

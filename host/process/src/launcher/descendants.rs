@@ -130,10 +130,16 @@ fn parse(line: &[u8]) -> Option<ProcStat> {
     let end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&line[end + 1..]).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let threads = fields.get(17)?.parse().ok()?;
     Some(ProcStat {
-        is_running: !matches!(*fields.first()?, "Z" | "X"),
+        is_running: match *fields.first()? {
+            "X" => false,
+            // The main thread ended, and others may still run.
+            "Z" => threads > 1,
+            _ => true,
+        },
         parent: fields.get(1)?.parse().ok()?,
-        threads: fields.get(17)?.parse().ok()?,
+        threads,
         started: fields.get(19)?.parse().ok()?,
     })
 }
@@ -144,17 +150,19 @@ mod tests {
 
     #[test]
     fn proc_stat_is_parsed_with_any_program_name() {
-        let tail = "4 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 777 0 0";
-        for (name, state, living) in [
-            ("sh", "S", true),
-            (") Z 1 (", "R", true),
-            ("a b\n)", "Z", false),
+        for (name, state, threads, living) in [
+            ("sh", "S", 3, true),
+            (") Z 1 (", "R", 1, true),
+            ("a b\n)", "Z", 1, false),
+            ("a main thread that ended", "Z", 3, true),
+            ("x", "X", 0, false),
         ] {
+            let tail = format!("4 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 777 0 0");
             let line = format!("12 ({name}) {state} {tail}");
             let stat = parse(line.as_bytes()).unwrap();
             assert_eq!(
                 (stat.parent, stat.started, stat.is_running, stat.threads),
-                (4, 777, living, 3),
+                (4, 777, living, threads),
                 "{name:?}"
             );
         }

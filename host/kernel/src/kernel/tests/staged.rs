@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use toolhost_contract::bus::EventKind;
-use toolhost_contract::hook::PostHookResponse;
+use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{Answer, Outcome, Question};
 use toolhost_store::{CommitFilter, CommitState};
 
 use crate::Kernel;
-use crate::hooks::CallbackHook;
+use crate::hooks::{CallbackHook, HookCall};
 
 use super::test_world::{TestWorld, TestWorldBuilder, shown};
 
@@ -352,6 +352,46 @@ async fn an_input_changed_by_the_user_is_run_again() {
             real: ["z"], asked: 2, commits: ["done"], undo ids: 1"#]],
     )
     .await;
+}
+
+/// A hook that changes an input and asks about it sees the original input again when the call runs again.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_changed_the_input_asks_about_each_run() {
+    let replace = |from: &'static str, to: &'static str| {
+        CallbackHook::before(move |call: HookCall| async move {
+            if call.call.input != json!({"changes": [from]}) {
+                return Ok(PreHookResponse::default());
+            }
+            Ok(PreHookResponse {
+                decision: PreHookDecision::Ask {
+                    reason: Some(format!("saw {from}")),
+                    meta: None,
+                },
+                updated_input: Some(json!({"changes": [to]})),
+            })
+        })
+    };
+    let says = |_: usize, question: &Question, _: &_| {
+        assert!(
+            question.reason.contains("saw danger; saw half"),
+            "{}",
+            question.reason
+        );
+        Some(Answer::once())
+    };
+    let setup = TestWorldBuilder::says(says)
+        .policy(|spec| spec.mode = Mode::AcceptEdits)
+        .hook("one", replace("danger", "half"))
+        .hook("two", replace("half", "clean"));
+    let world = holding(setup);
+    world.stage.conflicts.store(1, Relaxed);
+    let report = world
+        .call("c", "write", json!({"changes": ["danger"]}))
+        .await;
+    assert_eq!(shown(&report), "ok: done");
+    assert_eq!(report.allowed_by.as_deref(), Some("the user, once"));
+    assert_eq!(world.stage.questions.lock().unwrap().len(), 2);
+    assert_eq!(*world.stage.real.lock().unwrap(), ["clean"]);
 }
 
 /// Dropping the caller during a commit does not leave it incomplete.

@@ -96,6 +96,9 @@ fn common_calls_are_allowed() {
     check(libc::SYS_fchmod, &[3, 0o2755], ALLOW);
     check(libc::SYS_fchmodat, &[3, 0, 0o755], ALLOW);
     check(libc::SYS_prlimit64, &[0, 7], ALLOW);
+    check(libc::SYS_sched_setaffinity, &[0, 8], ALLOW);
+    check(libc::SYS_setpriority, &[0, 0, 5], ALLOW);
+    check(libc::SYS_ioprio_set, &[1, 0], ALLOW);
     // A fork, and a thread as C libraries create it.
     check(
         libc::SYS_clone,
@@ -129,7 +132,13 @@ fn calls_that_escape_the_sandbox_are_refused() {
             check(libc::SYS_clone, &[flag | 0x11], errno(libc::EPERM));
         }
     }
-    check(libc::SYS_prlimit64, &[4711, 7], errno(libc::EPERM));
+    for &number in SCHEDULING.iter().chain(&[libc::SYS_prlimit64]) {
+        check(number, &[4711, 7], errno(libc::EPERM));
+    }
+    for (number, user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
+        check(number, &[0, 4711], errno(libc::EPERM));
+        check(number, &[user, 0], errno(libc::EPERM));
+    }
     // The kernel uses only the lower half of a request, so the filter must do the same.
     for request in REQUESTS.iter().copied().chain([TIOCSTI | 1 << 32]) {
         check(libc::SYS_ioctl, &[0, request], errno(libc::EPERM));
