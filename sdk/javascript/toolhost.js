@@ -253,7 +253,14 @@ export function failure(message, { code = null, recommendations = [], retryable 
 }
 
 // QuickJS has no console, no TextEncoder and no TextDecoder. Libraries expect the first; the others are below.
-const line = (level) => (...words) => host.log(level, words.map(string).join(" "));
+const word = (value) => {
+  try {
+    return typeof value === "object" && !(value instanceof Error) ? json(value) : string(value);
+  } catch {
+    return string(value);
+  }
+};
+const line = (level) => (...words) => host.log(level, words.map(word).join(" "));
 globalThis.console ??= {
   log: line("info"), info: line("info"), warn: line("warn"), error: line("error"), debug: line("debug"),
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use e2e::{CommandResult, Guest, host};
+use e2e::{CommandResult, Guest, host, root};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -169,6 +169,41 @@ fn a_call_sees_what_the_calls_before_it_changed() {
     );
     assert_eq!(tree["c"], "first, second");
     assert!(!tree.contains_key("b"));
+}
+
+#[test]
+fn a_call_sees_what_the_calls_before_it_stored_in_the_session() {
+    let state = tempfile::tempdir().unwrap();
+    let add = |id: &str, content: &str| {
+        json!({"id": id, "name": "todo_write", "input": {"merge": true,
+            "todos": [{"id": id, "content": content, "status": "pending"}]}})
+    };
+    // The search gives the other calls the time to begin before one of them ends.
+    let calls = json!([
+        {"id": "1", "name": "grep", "input": {"pattern": "no such text"}},
+        add("2", "first"),
+        add("3", "second"),
+        {"id": "4", "name": "todo_read", "input": {}}
+    ]);
+    let file = state.path().join("calls.json");
+    fs::write(&file, calls.to_string()).unwrap();
+    let mut command = host(&["batch", "--json", "--strategy", "optimistic"]);
+    command
+        .arg(&file)
+        .arg("--plugins")
+        .arg(root().join("plugins"));
+    command.arg("--allow-path").arg(root().join("host"));
+    command
+        .args(["--mode", "yolo"])
+        .env("TOOLHOST_STATE_DIR", state.path());
+    let ended = CommandResult::of(&command.output().unwrap());
+    let reports: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    let read = reports[3]["outcome"].to_string();
+    assert!(
+        read.contains("first") && read.contains("second"),
+        "{reports:#}"
+    );
 }
 
 //

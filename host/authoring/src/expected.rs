@@ -61,7 +61,13 @@ impl ExpectedCall {
     ) -> Option<String> {
         match (outcome, &self.error) {
             (Err((code, _)), Some(expected)) if code == expected => None,
-            (Err((code, message)), _) => Some(format!("{}: {}", shown(code), shown(message))),
+            (Err((code, message)), None) => Some(format!("{}: {}", shown(code), shown(message))),
+            (Err((code, message)), Some(expected)) => Some(format!(
+                "{}: {}; expected the error `{}`",
+                shown(code),
+                shown(message),
+                shown(expected)
+            )),
             (Ok(_), Some(expected)) => Some(format!(
                 "it succeeded; expected the error `{}`",
                 shown(expected)
@@ -134,7 +140,7 @@ mod tests {
             (
                 json!({"error": "x"}),
                 failed,
-                Some("file_not_found: no\\u{1b} file"),
+                Some("file_not_found: no\\u{1b} file; expected the error `x`"),
             ),
             (json!({}), failed, Some("file_not_found: no\\u{1b} file")),
             (

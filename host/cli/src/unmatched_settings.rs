@@ -74,7 +74,7 @@ pub fn unmatched_settings(
         let comes_later = matcher.to_string().contains("__");
         let matches =
             |entry: &ToolEntry| matcher.matches_tool(&entry.plugin.name, &entry.name, &entry.tool);
-        if !comes_later && !entries.any(|entry| matches(entry)) {
+        if !comes_later && !entries.any(matches) {
             let (name, shown) = (
                 text::escape_line(&hook.name, 80),
                 text::escape_line(&matcher.to_string(), 200),

@@ -31,7 +31,9 @@ pub use approval_prefix::approval_prefix;
 pub use danger::describe_danger;
 pub use pattern::CommandPattern;
 pub use read_only::is_read_only;
-pub use risky_options::{RiskyOption, find_risky_options, list_risky_options};
+pub use risky_options::{
+    RiskyOption, find_risky_options, list_risky_options, reads_directory_settings,
+};
 
 use toolhost_text as text;
 
@@ -162,7 +164,7 @@ impl SimpleCommand {
     }
 
     /// The words after the program.
-    fn arguments(&self) -> &[Word] {
+    pub fn arguments(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
     }
 

@@ -75,6 +75,11 @@ impl CommandPattern {
                     .all(|one| self.names_option(&one.option)))
     }
 
+    /// Whether it is `*`.
+    pub fn is_everything(&self) -> bool {
+        self.words.is_empty()
+    }
+
     /// Whether a word of the pattern contains the option, not only a wildcard.
     fn names_option(&self, option: &str) -> bool {
         self.words.iter().any(|word| {

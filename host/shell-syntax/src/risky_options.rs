@@ -234,6 +234,22 @@ pub fn list_risky_options(program: &str, subcommand: Option<&str>) -> Vec<String
     found
 }
 
+/// Whether a program reads settings of the directory in which it runs, as its option for another directory shows.
+pub fn reads_directory_settings(program: &str) -> bool {
+    let mut options = rows(program)
+        .iter()
+        .filter(|row| row.effect != OptionEffect::Writes)
+        .flat_map(|row| &row.patterns);
+    options.any(|option| match option {
+        OptionPattern::Long(name) => {
+            matches!(*name, "cwd" | "dir" | "directory" | "prefix" | "project")
+        }
+        OptionPattern::Short(letter) => *letter == 'C',
+        OptionPattern::WordPrefix(name) => *name == "C",
+        _ => false,
+    })
+}
+
 fn rows(program: &str) -> &'static [RiskyRow] {
     let lower = program.to_ascii_lowercase();
     let stem = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

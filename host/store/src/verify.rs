@@ -13,13 +13,12 @@ use crate::subject::{REMOVED_DIGEST, TABLES, Table};
 pub enum Verification {
     Verified {
         rows: i64,
+        /// The first of them, which are no longer stored. Only their last hash was verified.
+        removed: i64,
         head: [u8; 32],
     },
     /// The first step that does not match.
-    Broken {
-        seq: i64,
-        reason: ChainDefect,
-    },
+    Broken { seq: i64, reason: ChainDefect },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +85,7 @@ pub fn walk(
     Ok(match result {
         Ok(()) => Verification::Verified {
             rows: walk.at.rows,
+            removed: walk.base,
             head: walk.at.hash,
         },
         Err((seq, reason)) => Verification::Broken { seq, reason },

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
-use toolhost::{Access, Builder, Host, Mode, Report};
+use toolhost::{Access, Answer, Builder, CallbackPrompter, Host, Mode, Report};
 use toolhost_authoring::ExpectedCall;
 use toolhost_contract::text;
 
@@ -61,6 +62,10 @@ pub async fn run_examples(
         .plugins(plugin)
         .allow_path(directory.path(), Access::ReadWrite)
         .mode(Mode::Yolo)
+        // The tool's own `confirm` is part of the example.
+        .prompter(Arc::new(CallbackPrompter::new("test", |_, _| async {
+            Answer::once()
+        })))
         .compiler(crate::load::compiler()?)
         .build()
         .await?;

@@ -230,8 +230,18 @@ fn verify(args: &VerifyArgs) -> Result<Exit, CliError> {
         None => store.verify(),
     };
     match verification.or_exit(Exit::Store)? {
-        Verification::Verified { rows, head } => {
+        Verification::Verified {
+            rows,
+            removed,
+            head,
+        } => {
             print(&format!("ok: {rows} steps, head {}", hex(&head))).or_exit(Exit::Internal)?;
+            if removed > 0 {
+                note(&format!(
+                    "the first {removed} of them are no longer stored: retention removed them, or a program that can write \
+                     the file"
+                ));
+            }
             Ok(Exit::Ok)
         }
         Verification::Broken { seq, reason } => Err(chain_broken(seq, &reason)),

@@ -42,7 +42,10 @@ fn create(name: &str) -> Result<PublicKey, CliError> {
     create_private_dir_all(&state, &state.join(KEYS)).or_exit(Exit::Store)?;
     let path = path_of(&state, name);
     if path.exists() {
-        let message = format!("the key `{name}` exists: {}", path.display());
+        let message = format!(
+            "the key `{name}` exists: {}; `host key show {name}` prints its public key",
+            path.display()
+        );
         return Err(CliError::new(Exit::Usage, message));
     }
     let key = SigningKey::create(&path).or_exit(Exit::Store)?;

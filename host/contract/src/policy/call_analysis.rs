@@ -13,6 +13,9 @@ use crate::path_members::DIRECTORY_MEMBERS;
 use crate::{Effect, text};
 use toolhost_shell_syntax::{self as shell, Word};
 
+/// Directories from which the arguments of one command line are looked at.
+const MAX_DIRECTORIES: usize = 8;
+
 /// One access of a call: a path, a command, an address, a variable or the call as a whole. Each must be allowed.
 #[derive(Debug)]
 pub(super) struct AccessRequest {
@@ -21,6 +24,9 @@ pub(super) struct AccessRequest {
     pub classes: Vec<AccessClass>,
     /// Paths among the words of a command. How the command uses them is unknown.
     pub mentioned_paths: Vec<PathRef>,
+    /// The command runs in another directory than that of the rules, and its program reads settings there. Patterns and
+    /// approvals of commands do not cover it, as they do not cover the program's option for another directory.
+    pub reads_settings_elsewhere: bool,
     /// A redirection target or source of a command.
     pub is_redirection: bool,
     /// Why a write to this path requires approval where other writes do not.
@@ -295,7 +301,17 @@ impl<'a> CallAnalysis<'a> {
                 return;
             }
         };
-        self.is_read_only = self.host_runs_command && shell::is_read_only(&script);
+        let directories = self.directories(&script, path_context);
+        let runs_elsewhere = directories[0].cwd != path_context.cwd;
+        let reads_settings_elsewhere = |command: &shell::SimpleCommand| {
+            runs_elsewhere
+                && command
+                    .program()
+                    .is_some_and(shell::reads_directory_settings)
+        };
+        self.is_read_only = self.host_runs_command
+            && shell::is_read_only(&script)
+            && !script.commands.iter().any(reads_settings_elsewhere);
         self.danger = shell::describe_danger(&script);
         let moves = script
             .commands
@@ -310,10 +326,15 @@ impl<'a> CallAnalysis<'a> {
             commands.retain(|command| !command.sets_only_shell_variables());
         }
         for command in commands {
-            let mentions = mentioned_paths(&command, path_context);
+            let mentions = directories
+                .iter()
+                .flat_map(|directory| mentioned_paths(&command, directory))
+                .collect();
+            let elsewhere = reads_settings_elsewhere(&command);
             self.push(AccessKind::Command(command), AccessClass::Exec);
             if let Some(part) = self.accesses.last_mut() {
                 part.mentioned_paths = mentions;
+                part.reads_settings_elsewhere = elsewhere;
             }
         }
         let targets = [(&script.reads, false), (&script.writes, true)];
@@ -342,6 +363,32 @@ impl<'a> CallAnalysis<'a> {
                 part.is_redirection = true;
             }
         }
+    }
+
+    /// The directory in which the command starts, as far as it is known, and those that it changes to: a relative path
+    /// can refer to each of them.
+    fn directories(&self, script: &shell::Script, path_context: &PathContext) -> Vec<PathContext> {
+        let below = |directory: &str, base: &PathContext| {
+            let cwd = PathRef::parse(directory, base).exact()?.to_owned();
+            Some(PathContext {
+                cwd,
+                ..path_context.clone()
+            })
+        };
+        let mut named = DIRECTORY_MEMBERS
+            .iter()
+            .filter_map(|member| self.request.input.get(member)?.as_str());
+        let first = named.next().and_then(|cwd| below(cwd, path_context));
+        let mut directories = vec![first.unwrap_or_else(|| path_context.clone())];
+        for command in &script.commands {
+            if let Some("cd" | "pushd") = command.program()
+                && let [Word::Literal(to)] = command.arguments()
+                && directories.len() < MAX_DIRECTORIES
+            {
+                directories.extend(below(to, &directories[0]));
+            }
+        }
+        directories
     }
 
     /// Whether the input names the directory to run in, to which a redirection's relative path would then refer.
@@ -396,6 +443,7 @@ impl<'a> CallAnalysis<'a> {
             kind,
             classes: vec![class],
             mentioned_paths: Vec::new(),
+            reads_settings_elsewhere: false,
             is_redirection: false,
             protection: None,
         });

@@ -95,6 +95,7 @@ fn rule_argument(part: &AccessRequest) -> Option<String> {
                 .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
     };
     match &part.kind {
+        AccessKind::Command(_) if part.reads_settings_elsewhere => None,
         AccessKind::Command(command) => {
             shell::approval_prefix(command).map(|prefix| format!("{} *", prefix.join(" ")))
         }
@@ -189,6 +190,9 @@ fn narrow(
     for part in asking {
         match &part.kind {
             AccessKind::Command(_) if !analysis.host_runs_command => {}
+            AccessKind::Command(_) if part.reads_settings_elsewhere => {
+                narrowing.input = Some(analysis.request.input.clone());
+            }
             AccessKind::Command(command) => {
                 let prefix = shell::approval_prefix(command)?;
                 descriptions.push(format!("`{} …`", text::escape_line(&prefix.join(" "), 120)));

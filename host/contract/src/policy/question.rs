@@ -466,12 +466,23 @@ fn sets_variable(trace: &AccessDecision, layer: &LayerEvaluation<'_>) -> bool {
 
 /// Why neither a wildcard rule nor a saved approval covers a command.
 fn option_reason(asking: &[&AccessRequest], analysis: &CallAnalysis) -> Option<String> {
-    let mut commands = asking.iter().filter_map(|part| match &part.kind {
-        AccessKind::Command(command) if analysis.host_runs_command => Some(command),
-        _ => None,
-    });
-    let found =
-        commands.find_map(|command| shell::find_risky_options(command).into_iter().next())?;
+    let commands = || {
+        asking.iter().filter_map(|part| match &part.kind {
+            AccessKind::Command(command) if analysis.host_runs_command => {
+                Some((command, part.reads_settings_elsewhere))
+            }
+            _ => None,
+        })
+    };
+    if let Some((command, _)) = commands().find(|(_, elsewhere)| *elsewhere) {
+        return Some(format!(
+            "`{}` would read settings in another directory; only a rule for all commands and an approval of exactly this \
+             input cover that",
+            text::escape_line(command.program().unwrap_or_default(), 80)
+        ));
+    }
+    let found = commands()
+        .find_map(|(command, _)| shell::find_risky_options(command).into_iter().next())?;
     Some(format!(
         "{found}; a wildcard in a rule or a saved approval does not cover it"
     ))

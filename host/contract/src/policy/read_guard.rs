@@ -113,6 +113,7 @@ impl GuardLayer {
             },
             classes: vec![AccessClass::Read],
             mentioned_paths: Vec::new(),
+            reads_settings_elsewhere: false,
             is_redirection: false,
             protection: None,
         };

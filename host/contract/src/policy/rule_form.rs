@@ -209,6 +209,10 @@ impl RuleTarget {
             AccessKind::Path { path_ref, .. } => {
                 self.paths.iter().any(|path| path.may_match(path_ref))
             }
+            AccessKind::Command(_) if allows && part.reads_settings_elsewhere => self
+                .commands
+                .iter()
+                .any(shell::CommandPattern::is_everything),
             AccessKind::Command(command) if allows => {
                 let known = || {
                     command.assignments.is_empty()

@@ -20,7 +20,13 @@ struct OrderState {
     /// Calls after the first one that have ended.
     ended: BTreeSet<usize>,
     /// Changes that were committed or attempted.
-    changes: Vec<ChangeSet>,
+    changes: Vec<PastChange>,
+}
+
+enum PastChange {
+    Files(ChangeSet),
+    /// Values of the session. A call that may have used them has no read set.
+    Session,
 }
 
 /// The position of one call in the order.
@@ -97,7 +103,12 @@ impl OrderSlot {
     pub(super) fn is_stale(&self, reads: Option<&dyn ReadSet>) -> bool {
         let past = self.order.state();
         let mut since = past.changes.iter().skip(self.since.load(Relaxed));
-        since.any(|changes| reads.is_none_or(|reads| reads.is_affected_by(changes)))
+        since.any(|change| {
+            reads.is_none_or(|reads| match change {
+                PastChange::Files(changes) => reads.is_affected_by(changes),
+                PastChange::Session => false,
+            })
+        })
     }
 
     /// Records changes, even if the commit failed: other calls may have seen them in the meantime.
@@ -106,6 +117,11 @@ impl OrderSlot {
         for change in &mut changes.changes {
             change.diff = None;
         }
-        self.order.state().changes.push(changes);
+        self.order.state().changes.push(PastChange::Files(changes));
+    }
+
+    /// Records that values of the session changed.
+    pub(super) fn record_session_change(&self) {
+        self.order.state().changes.push(PastChange::Session);
     }
 }

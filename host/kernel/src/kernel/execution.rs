@@ -79,7 +79,7 @@ impl Kernel {
             let end = if ran.staged {
                 self.finish_staged(&entry, ran, run).await
             } else {
-                finish_direct(ran)
+                finish_direct(ran, run)
             };
             match end {
                 RunEnd::Finished(result, permit) => break (result, permit),
@@ -136,7 +136,7 @@ impl Kernel {
         match Box::pin(self.commit_staged(entry, result, permit, run)).await {
             Ok(CommitOutcome::Committed(outcome)) => {
                 if !outcome.is_error() {
-                    services.commit_notes(&run.attempt.new_variables);
+                    services.commit_notes(&run.attempt.new_variables, run.order.as_ref());
                 }
                 RunEnd::Finished(Ok(*outcome), None)
             }
@@ -252,7 +252,7 @@ impl Kernel {
 }
 
 /// Accepts the result of a run whose effects were immediate. The notes of a failed call are discarded.
-fn finish_direct(ran: ToolRun<'_>) -> RunEnd<'_> {
+fn finish_direct<'a>(ran: ToolRun<'a>, run: &RunningCall<'_>) -> RunEnd<'a> {
     let ToolRun {
         result,
         services,
@@ -260,7 +260,7 @@ fn finish_direct(ran: ToolRun<'_>) -> RunEnd<'_> {
         ..
     } = ran;
     if result.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
-        services.commit_notes(&[]);
+        services.commit_notes(&[], run.order.as_ref());
     }
     RunEnd::Finished(result.map(|ran| ran.outcome), permit)
 }

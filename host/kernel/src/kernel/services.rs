@@ -18,6 +18,7 @@ use toolhost_contract::policy::{Mode, Policy, Subject};
 use toolhost_contract::{CallId, Failure, Principal, Services};
 
 use super::authorization::policy_request;
+use super::batch_order::OrderSlot;
 use super::cancel_handle::CancelHandle;
 use super::running_call::RunningCall;
 use super::sessions::Session;
@@ -84,8 +85,13 @@ impl CallServices {
 
     /// Saves the notes of the call, because its result is final. Of the variables that affect programs, only those in
     /// `allowed` are saved.
-    pub(super) fn commit_notes(&self, allowed: &[(String, String)]) {
+    pub(super) fn commit_notes(&self, allowed: &[(String, String)], order: Option<&OrderSlot>) {
         let notes = std::mem::take(&mut *self.notes());
+        if let Some(slot) = order
+            && !notes.is_empty()
+        {
+            slot.record_session_change();
+        }
         self.session.store().apply(notes, allowed);
     }
 

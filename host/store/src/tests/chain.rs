@@ -44,7 +44,11 @@ async fn the_head_is_the_hash_of_the_last_row() {
     let head = steps.last().unwrap().hash;
     assert_eq!(
         store.verify().unwrap(),
-        Verification::Verified { rows: 5, head }
+        Verification::Verified {
+            rows: 5,
+            removed: 0,
+            head
+        }
     );
 }
 
@@ -200,7 +204,11 @@ async fn packed_steps_read_like_separate_ones() {
     let head = steps.last().unwrap().hash;
     assert_eq!(
         one.verify().unwrap(),
-        Verification::Verified { rows: 5, head }
+        Verification::Verified {
+            rows: 5,
+            removed: 0,
+            head
+        }
     );
     // Paging returns each step once, wherever a page ends.
     for size in 1..=6 {

@@ -371,7 +371,7 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
 pub fn agree(connection: &Connection, label: &str) -> Verification {
     let found = walk(connection, Extent::Rows, None).expect("a damaged file is verified too");
     let resolved = match &found {
-        Verification::Verified { rows, head } => Ok((*rows, *head)),
+        Verification::Verified { rows, head, .. } => Ok((*rows, *head)),
         Verification::Broken { seq, .. } => Err(*seq),
     };
     assert_eq!(resolved, recompute(connection), "{label}: {found:?}");

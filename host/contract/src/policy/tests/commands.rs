@@ -332,3 +332,63 @@ fn a_04_the_grant_holds_what_is_typed_and_into_which_program() {
     assert_eq!(grant("", kill).task().unwrap().text, "");
     assert!(question("", kill).offers.len() > 1);
 }
+
+#[test]
+fn the_directory_of_a_command_counts_as_an_option_for_it() {
+    let git = "allow Bash(git *)\nallow Bash(ls *)";
+    let call = |command: &str, cwd: &str| {
+        format!("system/bash kind=execute command=\"{command}\" cwd={cwd}")
+    };
+    for (rules, command, cwd, expected) in [
+        (git, "git log", ".", Decision::Allow),
+        (git, "git log", "sub", Decision::Ask),
+        ("mode plan", "git status", ".", Decision::Ask),
+        ("mode plan", "git status", "sub", Decision::Deny),
+        (git, "ls x", "sub", Decision::Allow),
+        ("allow Bash(make)", "make", "sub", Decision::Ask),
+        ("allow Bash(*)", "make", "sub", Decision::Allow),
+        ("allow Bash", "make", "sub", Decision::Allow),
+        ("deny Bash(make)", "make", "sub", Decision::Deny),
+    ] {
+        assert_eq!(
+            decision(rules, &call(command, cwd)),
+            expected,
+            "{rules}: {command} in {cwd}"
+        );
+    }
+    let question = question("", &call("make", "sub"));
+    expect!["it runs a command; `make` would read settings in another directory; only a rule for all commands and an approval of exactly this input cover that"].assert_eq(&question.reason);
+    let answer = Answer::Allow {
+        offer: 1,
+        note: None,
+    };
+    let Ok(AnswerOutcome::Granted {
+        approval: Some(approval),
+        ..
+    }) = apply_answer(question, answer)
+    else {
+        panic!("no approval was saved")
+    };
+    let approval = [approval.into_approval("a1", "user", NOW - 10)];
+    for (cwd, covers) in [("sub", true), ("other", false), (".", false)] {
+        let verdict = Fixture::of(&call("make", cwd)).decide(&policy(""), &approval);
+        assert_eq!(matches!(verdict, Verdict::Allow(_)), covers, "{cwd}");
+    }
+}
+
+#[test]
+fn arguments_are_paths_from_where_the_command_runs() {
+    let rules = "allow Bash(rm *)\nallow Bash(cd *)\ndeny Edit(secrets/**)";
+    for (command, cwd, expected) in [
+        ("rm secrets/key", ".", Decision::Deny),
+        ("rm key", "secrets", Decision::Deny),
+        ("rm key", ".", Decision::Allow),
+        ("rm key", "other", Decision::Allow),
+        ("cd secrets && rm key", ".", Decision::Deny),
+        ("cd other && rm key", ".", Decision::Allow),
+        ("rm ../secrets/key", "other", Decision::Deny),
+    ] {
+        let call = format!("system/bash kind=execute command=\"{command}\" cwd={cwd}");
+        assert_eq!(decision(rules, &call), expected, "{command} in {cwd}");
+    }
+}

@@ -254,7 +254,7 @@ fn a_redirection_is_a_use_of_its_file() {
             system/bash kind=execute command="cargo test && echo a > log" → ask: it changes files
             system/bash kind=execute command="cargo test > $LOG" → ask: it would run a command that cannot be analyzed (only the running shell determines which file `$LOG` is)
             system/bash kind=execute command="cd /etc && cargo test > out/log" → ask: it runs a command
-            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it would run a command that cannot be analyzed (only the running shell determines which file `out/log` is)
+            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it runs a command; `cargo` would read settings in another directory; only a rule for all commands and an approval of exactly this input cover that
         "#]],
     );
     let call = "system/bash kind=execute command=\"cargo test > $LOG\"";

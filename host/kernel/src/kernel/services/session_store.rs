@@ -47,6 +47,10 @@ pub(in crate::kernel) struct PendingNotes {
 }
 
 impl PendingNotes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.observations.is_empty()
+    }
+
     pub(super) fn get(&self, key: &Key) -> Option<&Option<Value>> {
         self.values.get(key)
     }
