@@ -190,8 +190,14 @@ fn needs(plugin: ReviewedPlugin<'_>) -> Vec<Finding> {
             findings.push(Finding::warning("unused-need", message));
         }
     }
+    // Some toolchains import the whole world, whatever the code uses.
+    let mut services = DELIBERATE.into_iter().filter(|one| *one != Capability::Net);
+    let imports_all = services.all(imported);
     for capability in DELIBERATE {
-        if imported(capability) && !requested(capability) {
+        if imported(capability)
+            && !requested(capability)
+            && !(imports_all && capability != Capability::Net)
+        {
             let message = format!(
                 "the component imports {}*, but the manifest has no need `{}`: its calls fail",
                 interfaces(capability).join("* or "),

@@ -132,3 +132,21 @@ fn findings_about_a_schema_are_bounded() {
     tool.input_schema = json!({"properties": many.collect::<serde_json::Map<_, _>>()});
     assert!(schema::findings(&tool).len() <= 20);
 }
+
+#[test]
+fn imports_of_a_toolchain_that_imports_everything_say_nothing() {
+    let manifest = parse("name = \"a\"\nversion = \"1.0.0\"\n");
+    let services = ["session", "process", "user", "agents", "tools", "resources"];
+    let imports = services.map(|name| format!("toolhost:plugin/{name}@0.1.0"));
+    let missing = |imports: &[String]| {
+        let plugin = ReviewedPlugin {
+            manifest: &manifest,
+            tools: &[],
+            imports,
+            size: 1,
+        };
+        let findings = review(plugin).into_iter();
+        findings.filter(|one| one.code == "missing-need").count()
+    };
+    assert_eq!((missing(&imports), missing(&imports[1..])), (0, 5));
+}
