@@ -135,7 +135,7 @@ fn findings_about_a_schema_are_bounded() {
 
 #[test]
 fn imports_of_a_toolchain_that_imports_everything_say_nothing() {
-    let manifest = parse("name = \"a\"\nversion = \"1.0.0\"\n");
+    let manifest = parse("name = \"a\"\nversion = \"1.0.0\"\ndescription = \"x\"\n");
     let services = ["session", "process", "user", "agents", "tools", "resources"];
     let imports = services.map(|name| format!("toolhost:plugin/{name}@0.1.0"));
     let missing = |imports: &[String]| {
