@@ -145,6 +145,13 @@ fn the_limit_of_a_result_is_what_the_manifest_says() {
 #[test]
 fn a_flood_of_standard_output_ends_the_call() {
     assert_eq!(error_of("stdout_flood")["class"], "output_limit");
+    // A tool that handles the error of the stream is told the reason.
+    let (report, _) = Guest::new("stdout_flood", &[], "").call_tool("stdout_full", &json!({}), &[]);
+    let advice = report["error"]["recommendations"].to_string();
+    assert!(
+        advice.contains("more than its limit to standard output"),
+        "{report}"
+    );
 }
 
 #[test]

@@ -110,6 +110,10 @@ pub struct Plugin {
     shell: Option<&'static str>,
 }
 
+/// For a failed call that filled an output stream.
+const OUTPUT_FULL: &str = "the tool wrote more than its limit to standard output or error, which then refused more: write less, or raise `stdout` \
+     under `[limits]`";
+
 impl Plugin {
     pub fn new(loaded: Loaded, grants: PluginGrants) -> std::io::Result<Self> {
         Ok(Self {
@@ -284,14 +288,24 @@ impl Plugin {
             Tools::Interface(tools) => {
                 let scope = setting.files.scope();
                 let request = request::for_call(call, scope, mode.unwrap_or_default());
-                let (result, notice) = tools
+                let (result, notice, overflowed) = tools
                     .run(setting, async |store, plugin| {
                         let plugin = plugin.toolhost_plugin_tool();
                         let result = plugin.call_call(&mut *store, &request).await?;
-                        Ok((result, store.data().unnamed.notice()))
+                        let state = store.data();
+                        let overflowed = state.stdout.overflowed() || state.stderr.overflowed();
+                        Ok((result, state.unnamed.notice(), overflowed))
                     })
                     .await?;
-                let outcome = result.map_err(v0_1::error);
+                let outcome = result.map_err(|error| {
+                    let error = v0_1::error(error);
+                    // Languages report it as a broken pipe.
+                    if overflowed {
+                        error.recommend(OUTPUT_FULL)
+                    } else {
+                        error
+                    }
+                });
                 (
                     outcome.and_then(|outcome| v0_1::outcome(outcome, output))?,
                     notice,

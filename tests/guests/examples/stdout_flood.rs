@@ -1,4 +1,6 @@
-//! Writes to standard output forever.
+//! Writes to standard output without end.
+
+use std::io::Write as _;
 
 use toolhost_sdk::prelude::*;
 
@@ -10,4 +12,12 @@ fn stdout_flood() -> u32 {
     }
 }
 
-export_tools![stdout_flood];
+/// Writes to standard output until that fails, and reports the error.
+#[tool(pure)]
+fn stdout_full() -> Result<u32> {
+    loop {
+        writeln!(std::io::stdout(), "{}", "x".repeat(60_000))?;
+    }
+}
+
+export_tools![stdout_flood, stdout_full];

@@ -385,7 +385,10 @@ impl<'a> CallAnalysis<'a> {
                 && let [Word::Literal(to)] = command.arguments()
                 && directories.len() < MAX_DIRECTORIES
             {
-                directories.extend(below(to, &directories[0]));
+                // After the last one, or instead of it.
+                let last = &directories[directories.len() - 1];
+                let more = [below(to, &directories[0]), below(to, last)];
+                directories.extend(more.into_iter().flatten());
             }
         }
         directories

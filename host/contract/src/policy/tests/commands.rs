@@ -386,6 +386,8 @@ fn arguments_are_paths_from_where_the_command_runs() {
         ("rm key", "other", Decision::Allow),
         ("cd secrets && rm key", ".", Decision::Deny),
         ("cd other && rm key", ".", Decision::Allow),
+        ("cd other && cd ../secrets && rm key", ".", Decision::Deny),
+        ("cd secrets && cd deep && rm key", ".", Decision::Deny),
         ("rm ../secrets/key", "other", Decision::Deny),
     ] {
         let call = format!("system/bash kind=execute command=\"{command}\" cwd={cwd}");
