@@ -1,13 +1,18 @@
 //! Tests of program authorization and confinement.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use toolhost_process::{Launcher, ProcessSettings};
 
 use super::*;
 
 fn programs(acts: bool, authorized: AuthorizedAction) -> CallPrograms {
-    let dir = std::env::temp_dir().join(format!("toolhost-programs-{}", std::process::id()));
+    // A directory for each call: a process that another test starts can hold the lock of an earlier one for a moment.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("toolhost-programs-{}-{number}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
     let settings = ProcessSettings::new(Launcher::this_program([]), dir);
     let grant = ProgramGrant {
         processes: Processes::new(settings).unwrap(),
