@@ -302,7 +302,9 @@ impl<'a> CallAnalysis<'a> {
             }
         };
         let directories = self.directories(&script, path_context);
-        let runs_elsewhere = directories[0].cwd != path_context.cwd;
+        let runs_elsewhere = self
+            .named_directories()
+            .any(|cwd| PathRef::parse(cwd, path_context).exact() != Some(&path_context.cwd));
         let reads_settings_elsewhere = |command: &shell::SimpleCommand| {
             runs_elsewhere
                 && command
@@ -365,6 +367,14 @@ impl<'a> CallAnalysis<'a> {
         }
     }
 
+    /// The directories in which the input lets the command run.
+    fn named_directories(&self) -> impl Iterator<Item = &'a str> {
+        let input = self.request.input;
+        DIRECTORY_MEMBERS
+            .into_iter()
+            .filter_map(|member| input.get(member)?.as_str())
+    }
+
     /// The directory in which the command starts, as far as it is known, and those that it changes to: a relative path
     /// can refer to each of them.
     fn directories(&self, script: &shell::Script, path_context: &PathContext) -> Vec<PathContext> {
@@ -375,10 +385,9 @@ impl<'a> CallAnalysis<'a> {
                 ..path_context.clone()
             })
         };
-        let mut named = DIRECTORY_MEMBERS
-            .iter()
-            .filter_map(|member| self.request.input.get(member)?.as_str());
-        let first = named.next().and_then(|cwd| below(cwd, path_context));
+        let first = self
+            .named_directories()
+            .find_map(|cwd| below(cwd, path_context));
         let mut directories = vec![first.unwrap_or_else(|| path_context.clone())];
         for command in &script.commands {
             if let Some("cd" | "pushd") = command.program()

@@ -358,3 +358,14 @@ pub(super) fn question(rules: &str, call: &str) -> Question {
         other => panic!("{call}: {}", show(&other)),
     }
 }
+
+/// The approval that is saved when the user chooses this offer.
+pub(super) fn saved_approval(question: Question, offer: usize) -> NewApproval {
+    match apply_answer(question, Answer::Allow { offer, note: None }) {
+        Ok(AnswerOutcome::Granted {
+            approval: Some(approval),
+            ..
+        }) => *approval,
+        _ => panic!("no approval was saved"),
+    }
+}

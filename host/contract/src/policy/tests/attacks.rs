@@ -419,17 +419,7 @@ fn an_approval_without_digest_ends_with_its_session() {
             ApprovalScope::Session
         ]
     );
-    let answer = Answer::Allow {
-        offer: 1,
-        note: None,
-    };
-    let Ok(AnswerOutcome::Granted {
-        approval: Some(approval),
-        ..
-    }) = apply_answer(question, answer)
-    else {
-        panic!("granted")
-    };
+    let approval = saved_approval(question, 1);
     let approval = approval.into_approval("a1", "user", NOW);
     let now = ToolIdentity::of(&Fixture::of(call).request());
     for (scope, expected) in [

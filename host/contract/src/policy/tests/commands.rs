@@ -109,17 +109,7 @@ fn a_05_no_approval_is_saved_for_a_command_with_session_variables() {
     for given in [plain, own] {
         let question = question("", &given);
         assert!(question.offers.len() > 1, "{given}");
-        let answer = Answer::Allow {
-            offer: 1,
-            note: None,
-        };
-        let Ok(AnswerOutcome::Granted {
-            approval: Some(approval),
-            ..
-        }) = apply_answer(question, answer)
-        else {
-            panic!("no approval was saved")
-        };
+        let approval = saved_approval(question, 1);
         let approval = approval.into_approval("a1", "user", NOW - 10);
         for (variables, covers) in [
             ("", true),
@@ -165,14 +155,7 @@ fn a_05_an_approval_for_one_input_does_not_cover_other_variables() {
         let lasting = 1..question("", &call(given)).offers.len();
         assert!(!lasting.is_empty(), "{given}");
         for offer in lasting {
-            let answer = Answer::Allow { offer, note: None };
-            let Ok(AnswerOutcome::Granted {
-                approval: Some(approval),
-                ..
-            }) = apply_answer(question("", &call(given)), answer)
-            else {
-                panic!("no approval was saved")
-            };
+            let approval = saved_approval(question("", &call(given)), offer);
             let approval = [approval.into_approval("a1", "user", NOW - 10)];
             for &(variables, covers) in cases {
                 let verdict = Fixture::of(&call(variables)).decide(&policy(""), &approval);
@@ -342,6 +325,7 @@ fn the_directory_of_a_command_counts_as_an_option_for_it() {
     for (rules, command, cwd, expected) in [
         (git, "git log", ".", Decision::Allow),
         (git, "git log", "sub", Decision::Ask),
+        (git, "git log", "../other", Decision::Ask),
         ("mode plan", "git status", ".", Decision::Ask),
         ("mode plan", "git status", "sub", Decision::Deny),
         (git, "ls x", "sub", Decision::Allow),
@@ -358,17 +342,7 @@ fn the_directory_of_a_command_counts_as_an_option_for_it() {
     }
     let question = question("", &call("make", "sub"));
     expect!["it runs a command; `make` would read settings in another directory; only a rule for all commands and an approval of exactly this input cover that"].assert_eq(&question.reason);
-    let answer = Answer::Allow {
-        offer: 1,
-        note: None,
-    };
-    let Ok(AnswerOutcome::Granted {
-        approval: Some(approval),
-        ..
-    }) = apply_answer(question, answer)
-    else {
-        panic!("no approval was saved")
-    };
+    let approval = saved_approval(question, 1);
     let approval = [approval.into_approval("a1", "user", NOW - 10)];
     for (cwd, covers) in [("sub", true), ("other", false), (".", false)] {
         let verdict = Fixture::of(&call("make", cwd)).decide(&policy(""), &approval);
