@@ -137,9 +137,8 @@ fn interfaces(capability: Capability) -> &'static [&'static str] {
     }
 }
 
-/// Capabilities whose interfaces no language runtime imports by itself.
-const DELIBERATE: [Capability; 7] = [
-    Capability::Net,
+/// Services of the host. No language runtime imports their interfaces, or those of `net`, by itself.
+const SERVICES: [Capability; 6] = [
     Capability::Process,
     Capability::Session,
     Capability::User,
@@ -191,13 +190,10 @@ fn needs(plugin: ReviewedPlugin<'_>) -> Vec<Finding> {
         }
     }
     // Some toolchains import the whole world, whatever the code uses.
-    let mut services = DELIBERATE.into_iter().filter(|one| *one != Capability::Net);
-    let imports_all = services.all(imported);
-    for capability in DELIBERATE {
-        if imported(capability)
-            && !requested(capability)
-            && !(imports_all && capability != Capability::Net)
-        {
+    let imports_all = SERVICES.into_iter().all(imported);
+    let services = SERVICES.into_iter().filter(|_| !imports_all);
+    for capability in std::iter::once(Capability::Net).chain(services) {
+        if imported(capability) && !requested(capability) {
             let message = format!(
                 "the component imports {}*, but the manifest has no need `{}`: its calls fail",
                 interfaces(capability).join("* or "),

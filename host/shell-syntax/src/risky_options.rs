@@ -348,7 +348,7 @@ fn options_in(
                         .filter_map(|mark| mark.find_in_word(&format!("--{name}="), exceptions))
                         .map(|option| (option, true)),
                 ),
-                UnknownWord::Anything => {
+                UnknownWord::Anything | UnknownWord::SeveralWords => {
                     let has_options = row.patterns.iter().any(|mark| mark.is_option());
                     found.extend(has_options.then(|| (text.clone(), false)));
                 }
@@ -427,42 +427,20 @@ impl OptionPattern {
     }
 }
 
-/// Whether a word that the shell expands can become an option.
-pub(super) fn may_be_option(text: &str) -> bool {
-    !matches!(UnknownWord::classify(text), UnknownWord::Operand)
-}
-
-/// Whether a word that the shell expands can become several words, which may be options.
-pub(super) fn may_be_several_words(text: &str) -> bool {
-    // Numbers.
-    if matches!(text, "$#" | "$?" | "$$" | "$!") {
-        return false;
-    }
-    let mut quoted = None;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (quoted, c) {
-            (Some(mark), c) if c == mark => quoted = None,
-            (None, '"' | '\'') => quoted = Some(c),
-            (None | Some('"'), '\\') => drop(chars.next()),
-            (None, '$' | '`' | '{' | '…') => return true,
-            _ => {}
-        }
-    }
-    false
-}
-
 /// What a word that the shell expands can become.
-enum UnknownWord {
+pub(super) enum UnknownWord {
     /// Does not begin with a dash, and stays one word or expands to names with the same beginning.
     Operand,
     /// The option's name is known.
     LongOption(String),
+    /// One word, which may be an option.
     Anything,
+    /// Possibly several words, and options among them.
+    SeveralWords,
 }
 
 impl UnknownWord {
-    fn classify(text: &str) -> Self {
+    pub(super) fn classify(text: &str) -> Self {
         let mut known = String::new();
         let (mut quoted, mut expands) = (None, false);
         let mut chars = text.chars();
@@ -478,8 +456,7 @@ impl UnknownWord {
                         known.push(next);
                     }
                 }
-                // It may expand to several words.
-                (None, '$' | '`' | '{' | '…') => return Self::Anything,
+                (None, '$' | '`' | '{' | '…') => return Self::SeveralWords,
                 // A quoted value stays one word, and so does each name that a glob matches.
                 (Some(_), '$' | '`') | (None, '*' | '?' | '[' | '~') => expands = true,
                 (_, c) if !expands => known.push(c),

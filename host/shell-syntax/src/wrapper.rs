@@ -1,7 +1,7 @@
 //! Wrapper programs such as `sudo`, `xargs` and `bash -c`: finds the commands that they run.
 
 use super::parser::{RESERVED, is_name};
-use super::risky_options::{may_be_option, may_be_several_words};
+use super::risky_options::UnknownWord;
 use super::wrapper_options::{OptionSyntax, PLAIN, option_syntax, skip_options};
 use super::{ParseResult, ScriptBuilder, SimpleCommand, UnparsedCommand, Word};
 
@@ -61,6 +61,15 @@ const OPAQUE: &[&str] = &[
     "xonsh",
 ];
 
+/// Builtins with flags whose value is a command.
+const RUNNING_FLAGS: &[(&str, &str)] = &[
+    ("compgen", "CFW"),
+    ("complete", "CFW"),
+    ("jobs", "x"),
+    ("mapfile", "C"),
+    ("readarray", "C"),
+];
+
 /// Builtins that evaluate an index such as `a[$(rm x)]` in a variable name, even if quoted.
 const NAME_BUILTINS: &[&str] = &["getopts", "mapfile", "read", "readarray", "unset"];
 const NAME_FLAG_BUILTINS: &[(&str, char)] = &[
@@ -101,6 +110,15 @@ pub(super) fn add_wrapped(
     if may_evaluate_index(simple, program) {
         return Err(UnparsedCommand::at("an index is evaluated by", program));
     }
+    let runs_value = RUNNING_FLAGS.iter().any(|(name, flags)| {
+        *name == program && flags.chars().any(|flag| simple.has_short_flag(flag))
+    });
+    if runs_value {
+        return Err(UnparsedCommand::at(
+            "it is not known what is run by",
+            program,
+        ));
+    }
     match program {
         "alias" | "let" | "enable" => Err(UnparsedCommand::at(
             "later commands may change their meaning after",
@@ -110,27 +128,9 @@ pub(super) fn add_wrapped(
             "later commands may change their meaning after",
             program,
         )),
-        "mapfile" | "readarray" if simple.has_short_flag('C') => Err(UnparsedCommand::at(
-            "it is not known what is run by",
-            program,
-        )),
         "[[" if has_variable_arithmetic(simple) => Err(UnparsedCommand::new(
             "arithmetic on variables can run commands",
         )),
-        "jobs" if simple.has_short_flag('x') => Err(UnparsedCommand::at(
-            "it is not known what is run by",
-            program,
-        )),
-        "compgen" | "complete"
-            if simple.has_short_flag('C')
-                || simple.has_short_flag('F')
-                || simple.has_short_flag('W') =>
-        {
-            Err(UnparsedCommand::at(
-                "it is not known what is run by",
-                program,
-            ))
-        }
         "." | "source" if simple.has_unknown_word() || reads_stream(simple) => Err(
             UnparsedCommand::at("what it runs is not known in advance:", program),
         ),
@@ -191,10 +191,14 @@ fn may_contain_flag(words: &[Word]) -> bool {
         None => false,
     };
     words.iter().enumerate().any(|(at, word)| match word {
-        Word::Dynamic(text) => {
-            may_be_several_words(text) || may_be_option(text) && is_name(words.get(at + 1))
-        }
         Word::Literal(_) => false,
+        // Numbers.
+        Word::Dynamic(text) if matches!(text.as_str(), "$#" | "$?" | "$$" | "$!") => false,
+        Word::Dynamic(text) => match UnknownWord::classify(text) {
+            UnknownWord::SeveralWords => true,
+            UnknownWord::Anything | UnknownWord::LongOption(_) => is_name(words.get(at + 1)),
+            UnknownWord::Operand => false,
+        },
     })
 }
 
@@ -417,10 +421,10 @@ fn find(simple: &SimpleCommand, index: usize, sink: &mut ScriptBuilder) -> Parse
                 let length = rest
                     .iter()
                     .enumerate()
-                    .position(|(at, word)| match word.literal() {
+                    .position(|(offset, word)| match word.literal() {
                         Some(";") => true,
                         // Elsewhere it is an argument.
-                        Some("+") => at > 0 && rest[at - 1].literal() == Some("{}"),
+                        Some("+") => offset > 0 && rest[offset - 1].literal() == Some("{}"),
                         _ => false,
                     })
                     .ok_or_else(|| UnparsedCommand::at("unterminated command of", text))?;

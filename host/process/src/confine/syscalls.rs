@@ -107,8 +107,9 @@ const REFUSED_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
-/// The first argument is a thread, or 0 for the calling one.
-const SCHEDULING: &[c_long] = &[
+/// Limits and scheduling. The first argument is a process or thread, or 0 for the calling one.
+const OF_A_PROCESS: &[c_long] = &[
+    libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
     libc::SYS_sched_setattr,
     libc::SYS_sched_setparam,
@@ -277,12 +278,11 @@ fn refused_rules() -> Result<Rules, seccompiler::BackendError> {
     // For `clone`, the lowest byte of the flags is the exit signal, which overlaps `CLONE_NEWTIME`.
     let signal = NAMESPACES.len() - 1;
     rules.insert(libc::SYS_clone, in_namespaces[..signal].to_vec());
-    // The limits of another process: a host that cannot open files is unusable.
+    // Of another process: a host that cannot open files is unusable, and one that hardly runs needs a privilege to
+    // change that.
     let another = argument(0, SeccompCmpOp::Ne, 0)?;
-    rules.insert(libc::SYS_prlimit64, vec![another.clone()]);
-    // The scheduling of another process: the host would hardly run, and needs a privilege to change it back.
-    for number in SCHEDULING {
-        rules.insert(*number, vec![another.clone()]);
+    for &number in OF_A_PROCESS {
+        rules.insert(number, vec![another.clone()]);
     }
     let another = argument(1, SeccompCmpOp::Ne, 0)?;
     let of_user = |user: u64| argument(0, SeccompCmpOp::Eq, user);

@@ -132,7 +132,7 @@ fn calls_that_escape_the_sandbox_are_refused() {
             check(libc::SYS_clone, &[flag | 0x11], errno(libc::EPERM));
         }
     }
-    for &number in SCHEDULING.iter().chain(&[libc::SYS_prlimit64]) {
+    for &number in OF_A_PROCESS {
         check(number, &[4711, 7], errno(libc::EPERM));
     }
     for (number, user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
