@@ -166,20 +166,24 @@ pub struct AskHint {
 }
 
 impl HookHints {
-    /// Adds a demand for approval. The user sees the reasons of all, first that of a high risk, which no saved approval
-    /// answers.
     pub(crate) fn add_ask(&mut self, ask: Option<AskHint>) {
-        self.ask = match (self.ask.take(), ask) {
-            (Some(known), Some(ask)) if ask.is_high_risk() && !known.is_high_risk() => {
-                Some(ask.and(&known))
-            }
-            (Some(known), Some(ask)) => Some(known.and(&ask)),
-            (known, ask) => known.or(ask),
-        };
+        self.ask = AskHint::of_both(self.ask.take(), ask);
     }
 }
 
 impl AskHint {
+    /// Joins two demands for approval. The user sees both reasons, first that of a high risk, which no saved approval
+    /// answers.
+    pub(crate) fn of_both(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(first), Some(second)) if second.is_high_risk() && !first.is_high_risk() => {
+                Some(second.and(&first))
+            }
+            (Some(first), Some(second)) => Some(first.and(&second)),
+            (first, second) => first.or(second),
+        }
+    }
+
     fn is_high_risk(&self) -> bool {
         is_high_risk(self.meta.as_ref())
     }

@@ -129,12 +129,17 @@ fn selects(word: &str, name: &ToolName, keys: &[String], version: &Version) -> b
         && wanted.is_none_or(|wanted| wanted.is_ok_and(|wanted| wanted.selects(version)))
 }
 
-/// Returns the aliases and qualified names of a tool, in lower case and without duplicates.
-fn alias_keys(plugin: &PluginName, name: &ToolName, aliases: &[String]) -> Vec<String> {
-    let mut keys = vec![
+/// Returns the names of a tool that contain its plugin.
+pub(crate) fn qualified_names(plugin: &PluginName, name: &ToolName) -> [String; 2] {
+    [
         format!("{plugin}/{name}"),
         name.qualified(plugin).to_string(),
-    ];
+    ]
+}
+
+/// Returns the aliases and qualified names of a tool, in lower case and without duplicates.
+fn alias_keys(plugin: &PluginName, name: &ToolName, aliases: &[String]) -> Vec<String> {
+    let mut keys = qualified_names(plugin, name).to_vec();
     for alias in aliases.iter().map(|alias| alias.to_lowercase()) {
         if !alias.is_empty() && alias != name.as_str() && !keys.contains(&alias) {
             keys.push(alias);

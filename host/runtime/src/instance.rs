@@ -203,7 +203,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
             .code("out_of_memory")
             .recommend("ask for less at once, or raise the plugin's limits in the configuration");
     }
-    if state.stdout.overflowed() || state.stderr.overflowed() {
+    if state.output_overflowed() {
         return out_of_output();
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {

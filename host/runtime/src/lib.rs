@@ -8,6 +8,7 @@ mod api;
 mod backtrace;
 #[doc(hidden)]
 pub mod bench;
+mod caller_files;
 mod capabilities;
 mod change_summary;
 mod compile;

@@ -12,12 +12,12 @@ use toolhost_contract::{
     Limits, Outcome, PluginName, Preview, Principal, Rendering, SessionKey, Sink, StagedEffects,
     StagedResult,
 };
-use toolhost_vfs::{PathGrant, ReadTracker, Scope, Stage, StageLimits};
+use toolhost_vfs::{PathGrant, Scope, Stage, StageLimits};
 
 use crate::api::v0_1;
+use crate::caller_files::{CallerFiles, record_reads};
 use crate::capabilities::{self, CallCapabilities, Capabilities};
 use crate::executable;
-use crate::file_read_set::FileReadSet;
 use crate::files::Files;
 use crate::functions;
 use crate::instance::CallEnvironment;
@@ -57,43 +57,6 @@ type SessionDirsFn = dyn Fn(&SessionKey) -> Result<Vec<PathGrant>, SessionDirErr
 #[error("{0}")]
 pub struct SessionDirError(pub String);
 
-/// The files of one caller.
-struct CallerFiles {
-    read_only: Files,
-    granted: Files,
-}
-
-impl CallerFiles {
-    /// Returns the files that one call of the tool can use.
-    fn for_tool(
-        &self,
-        tool: Option<&Descriptor>,
-        grant: &Grant,
-        stage: Option<&Stage>,
-        no_files: &Files,
-        sink: &Arc<dyn Sink>,
-    ) -> Result<Files, CallError> {
-        // A tool that declares `requires` gets nothing else.
-        let access = match tool {
-            Some(tool) if !capabilities::uses_files(tool) => FileAccess::Nothing,
-            Some(_) | None => grant.files(),
-        };
-        Ok(match (access, stage) {
-            (FileAccess::Nothing, _) => record_reads(no_files, sink),
-            (FileAccess::ReadOnly, _) => {
-                record_reads(&self.read_only.with_read_guard(grant.guard()), sink)
-            }
-            (FileAccess::AsGranted, Some(stage)) => self.granted.staged(stage.clone()),
-            (FileAccess::AsGranted, None) if grant.is_staged() => {
-                return Err(CallError::internal(
-                    "a call whose changes must be staged has no stage",
-                ));
-            }
-            (FileAccess::AsGranted, None) => self.granted.with_read_guard(grant.guard()),
-        })
-    }
-}
-
 pub struct Plugin {
     loaded: Loaded,
     limits: Limits,
@@ -109,10 +72,6 @@ pub struct Plugin {
     /// The shell that runs the commands of its calls.
     shell: Option<&'static str>,
 }
-
-/// For a failed call that filled an output stream.
-const OUTPUT_FULL: &str = "the tool wrote more than its limit to standard output or error, which then refused more: write less, or raise `stdout` \
-     under `[limits]`";
 
 impl Plugin {
     pub fn new(loaded: Loaded, grants: PluginGrants) -> std::io::Result<Self> {
@@ -288,24 +247,15 @@ impl Plugin {
             Tools::Interface(tools) => {
                 let scope = setting.files.scope();
                 let request = request::for_call(call, scope, mode.unwrap_or_default());
-                let (result, notice, overflowed) = tools
+                let (outcome, notice) = tools
                     .run(setting, async |store, plugin| {
                         let plugin = plugin.toolhost_plugin_tool();
                         let result = plugin.call_call(&mut *store, &request).await?;
                         let state = store.data();
-                        let overflowed = state.stdout.overflowed() || state.stderr.overflowed();
-                        Ok((result, state.unnamed.notice(), overflowed))
+                        let result = result.map_err(|error| state.explain(v0_1::error(error)));
+                        Ok((result, state.unnamed.notice()))
                     })
                     .await?;
-                let outcome = result.map_err(|error| {
-                    let error = v0_1::error(error);
-                    // Languages report it as a broken pipe.
-                    if overflowed {
-                        error.recommend(OUTPUT_FULL)
-                    } else {
-                        error
-                    }
-                });
                 (
                     outcome.and_then(|outcome| v0_1::outcome(outcome, output))?,
                     notice,
@@ -320,17 +270,6 @@ impl Plugin {
         }
         Ok(outcome)
     }
-}
-
-/// Records the call's reads if the sink requests them.
-fn record_reads(files: &Files, sink: &Arc<dyn Sink>) -> Files {
-    if !sink.wants_read_set() {
-        return files.clone();
-    }
-    let reads = Arc::<ReadTracker>::default();
-    let scope = files.scope().clone();
-    sink.set_read_set(Arc::new(FileReadSet::new(Arc::clone(&reads), scope)));
-    files.recording_reads(reads)
 }
 
 impl Plugin {

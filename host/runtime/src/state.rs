@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use toolhost_contract::{CallEvent, Limits, LogLevel, Sink, text};
+use toolhost_contract::{CallError, CallEvent, Limits, LogLevel, Sink, text};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
@@ -44,6 +44,23 @@ pub struct State {
 }
 
 impl State {
+    /// Whether the guest tried to write more than its limit to standard output or error.
+    pub fn output_overflowed(&self) -> bool {
+        self.stdout.overflowed() || self.stderr.overflowed()
+    }
+
+    /// Adds the reason to an error that the tool reports because an output stream was full: languages call it a broken
+    /// pipe.
+    pub fn explain(&self, error: CallError) -> CallError {
+        if !self.output_overflowed() {
+            return error;
+        }
+        error.recommend(
+            "the tool wrote more than its limit to standard output or error, which then refused more: write less, or raise \
+             `stdout` under `[limits]`",
+        )
+    }
+
     pub fn new(
         limits: &Limits,
         files: Files,

@@ -6,6 +6,7 @@ use regex::Regex;
 use toolhost_contract::{Descriptor, PluginName, ToolName};
 
 use super::HookCall;
+use crate::register::qualified_names;
 
 /// A regular expression that must match a whole name or alias of the tool. Case is ignored.
 #[derive(Debug, Clone)]
@@ -60,8 +61,9 @@ impl Matcher {
             .into_iter()
             .chain(tool.aliases.iter().map(String::as_str))
             .any(|name| regex.is_match(name))
-            || regex.is_match(&format!("{plugin}/{}", tool.name))
-            || regex.is_match(tool.name.qualified(plugin).as_str())
+            || qualified_names(plugin, &tool.name)
+                .iter()
+                .any(|name| regex.is_match(name))
     }
 }
 

@@ -13,7 +13,7 @@ use toolhost_contract::{Denial, DenialCode, Grant, Outcome, Principal, Verdict, 
 use super::running_call::{RunningCall, denied};
 use super::{CallContext, Kernel, Refusal};
 use crate::ToolEntry;
-use crate::hooks::{HookCall, HookDecision, HookHints, MAX_ROUNDS};
+use crate::hooks::{AskHint, HookCall, HookDecision, HookHints, MAX_ROUNDS};
 
 /// The result of authorization.
 pub(super) enum Authorization {
@@ -287,12 +287,7 @@ impl Kernel {
                 run.input_before_hooks
                     .get_or_insert_with(|| run.input.clone());
                 run.attempt.rewritten = Some((by, input.clone()));
-                let mut asks = HookHints {
-                    ask: run.attempt.hook_ask.take(),
-                    ..HookHints::default()
-                };
-                asks.add_ask(ask);
-                run.attempt.hook_ask = asks.ask;
+                run.attempt.hook_ask = AskHint::of_both(run.attempt.hook_ask.take(), ask);
                 Ok(HookOutcome::Decided(Evaluation::InputChanged(input)))
             }
             HookDecision::Answered { by, outcome } => Ok(HookOutcome::Decided(

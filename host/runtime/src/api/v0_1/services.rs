@@ -81,17 +81,11 @@ impl State {
     ) -> Result<Arc<dyn Services>, types::Failure> {
         let services = allowed.then(|| self.sink.services()).flatten();
         services.ok_or_else(|| {
-            let mut recommendations = vec![format!(
-                "the plugin's manifest must request `{capability}`, the tool must include it in `requires` if that is set, \
-                 and the host must offer it"
-            )];
-            if capability == "tools" {
-                recommendations.push(
-                    "a tool that is declared read-only cannot call other tools".to_owned(),
-                );
-            }
             failure(Failure {
-                recommendations,
+                recommendations: vec![format!(
+                    "the plugin's manifest must request `{capability}`, the tool must include it in `requires` if that is set, \
+                     and the host must offer it"
+                )],
                 ..Failure::new(
                     "service_not_granted",
                     format!("this call was not granted `{capability}`"),

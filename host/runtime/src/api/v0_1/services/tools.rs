@@ -86,7 +86,12 @@ impl tools::Host for State {
 
 impl State {
     fn tool_services(&self, tool: &str) -> Result<Arc<dyn Services>, types::Failure> {
-        let services = self.untracked_services(!self.allowed.tools.is_empty(), "tools")?;
+        let services = self.untracked_services(!self.allowed.tools.is_empty(), "tools");
+        let services = services.map_err(|mut failure| {
+            let effect = "a tool that is declared read-only cannot call other tools";
+            failure.recommendations.push(effect.to_owned());
+            failure
+        })?;
         if self.allowed.may_call(tool) {
             return Ok(services);
         }
