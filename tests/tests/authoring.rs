@@ -213,6 +213,21 @@ fn examples_run_in_a_copy_of_the_workspace_and_are_compared() {
         fs::read_to_string(env.workspace().join("old.txt")).unwrap(),
         "old\n"
     );
+    // With a workspace, an example that names a missing file is an error.
+    let check = ["check", &plugin, "--workspace", "workspace"];
+    let ended = env.run(&check);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let missing = "error   read_file: A whole file: file_not_found: File not found: src/main.rs";
+    assert!(ended.stdout.contains(missing), "{}", ended.stdout);
+}
+
+#[test]
+fn examples_of_shipped_tools_need_no_workspace_to_pass_a_review() {
+    let env = TestEnv::new("");
+    for plugin in ["agent", "files", "search", "shell"] {
+        let ended = env.run(&["check", &shipped(plugin)]);
+        assert_eq!(ended.code, Some(0), "{plugin}: {}", ended.stdout);
+    }
 }
 
 #[test]

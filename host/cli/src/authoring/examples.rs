@@ -11,18 +11,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 use toolhost::{Access, Answer, Builder, CallbackPrompter, Host, Mode, Report};
 use toolhost_authoring::ExpectedCall;
-use toolhost_contract::text;
+use toolhost_contract::{ErrorClass, text};
 
 use crate::exit::{CliError, Exit, OrExit as _};
 
-/// Codes of errors of a call that lacks a grant.
-const NOT_GRANTED: [&str; 6] = [
+/// Codes of errors of a call that lacks a grant, an approval, or a tool of another plugin.
+const NOT_AVAILABLE: [&str; 8] = [
     "capability_missing",
     "host_not_allowed",
     "no_user",
     "not_configured",
+    "policy_violation",
     "program_not_allowed",
     "service_not_granted",
+    "tool_not_registered",
 ];
 
 /// Bounds of a workspace, which is copied for each example.
@@ -46,7 +48,7 @@ pub struct ExampleResult {
 pub enum ExampleVerdict {
     Passed,
     Failed(String),
-    /// It needs something that is not granted here.
+    /// It needs something that does not exist or is not granted here.
     Skipped(String),
 }
 
@@ -83,7 +85,7 @@ pub async fn run_examples(
         results.push(ExampleResult {
             tool: text::escape_line(&call.tool, 80),
             example: text::escape_line(&example, 200),
-            verdict: verdict(&call, &report),
+            verdict: verdict(&call, &report, workspace.is_some()),
             duration: report.duration,
         });
     }
@@ -116,7 +118,7 @@ fn calls(host: &Host, expected: &[ExpectedCall]) -> Vec<(Option<String>, Expecte
     calls
 }
 
-fn verdict(call: &ExpectedCall, report: &Report) -> ExampleVerdict {
+fn verdict(call: &ExpectedCall, report: &Report, has_workspace: bool) -> ExampleVerdict {
     let text;
     let outcome: Result<(&str, Option<&Value>), (&str, &str)> = match &report.result {
         Ok(outcome) => match &outcome.error {
@@ -131,10 +133,21 @@ fn verdict(call: &ExpectedCall, report: &Report) -> ExampleVerdict {
         },
         Err(error) => Err((&error.code, &error.message)),
     };
+    // The tool of the call itself exists.
+    let is_known =
+        !matches!(&report.result, Err(error) if error.class == ErrorClass::NotRegistered);
     match (call.difference(outcome), outcome) {
         (None, _) => ExampleVerdict::Passed,
-        (Some(reason), Err((code, _))) if NOT_GRANTED.contains(&code) => {
+        (Some(reason), Err((code, _))) if is_known && NOT_AVAILABLE.contains(&code) => {
             ExampleVerdict::Skipped(reason)
+        }
+        (Some(reason), Err((code, _)))
+            if !has_workspace && call.error.is_none() && code.ends_with("_not_found") =>
+        {
+            ExampleVerdict::Skipped(format!(
+                "{reason}; put what it needs in tests/workspace of the project, or in a directory that you name with \
+                 --workspace"
+            ))
         }
         (Some(reason), _) => ExampleVerdict::Failed(reason),
     }

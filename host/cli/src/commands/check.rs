@@ -26,6 +26,10 @@ pub struct CheckArgs {
     #[arg(value_name = "PLUGIN.wasm|PROJECT", default_value = ".", value_hint = ValueHint::AnyPath)]
     pub plugin: PathBuf,
 
+    /// Directory that examples get a copy of [default: tests/workspace of the project]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub workspace: Option<PathBuf>,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -33,7 +37,7 @@ pub struct CheckArgs {
 
 pub async fn check(args: CheckArgs) -> Result<Exit, CliError> {
     let target = Target::open(&args.plugin).await?;
-    let findings = findings(&target).await?;
+    let findings = findings(&target, args.workspace).await?;
     let errors = findings
         .iter()
         .filter(|finding| finding.severity == Severity::Error)
@@ -59,7 +63,7 @@ pub async fn check(args: CheckArgs) -> Result<Exit, CliError> {
     })
 }
 
-async fn findings(target: &Target) -> Result<Vec<Finding>, CliError> {
+async fn findings(target: &Target, workspace: Option<PathBuf>) -> Result<Vec<Finding>, CliError> {
     let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
     let loaded = match runtime(cache, 1)?.load(&target.file).await {
         Ok(loaded) => loaded,
@@ -74,7 +78,7 @@ async fn findings(target: &Target) -> Result<Vec<Finding>, CliError> {
         imports: loaded.imports(),
         size: loaded.size(),
     });
-    match super::test::results(target, None, None).await {
+    match super::test::results(target, None, workspace).await {
         Ok(results) => findings.extend(results.into_iter().filter_map(|result| {
             match result.verdict {
                 ExampleVerdict::Failed(reason) => Some(
