@@ -6,12 +6,11 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, SystemTime},
 };
 
 use rustix::fs::{FlockOperation, flock};
+use tempfile::NamedTempFile;
 
 use crate::ContentHash;
 
@@ -32,17 +31,9 @@ pub struct SweepStats {
 
 /// A blob that is written but not yet durable under its final name.
 pub(crate) struct Pending {
-    temp: PathBuf,
-    file: File,
+    file: NamedTempFile,
     pub hash: ContentHash,
     pub size: u64,
-}
-
-/// Removes the temporary file of an unpublished blob.
-impl Drop for Pending {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.temp);
-    }
 }
 
 impl BlobStore {
@@ -62,27 +53,16 @@ impl BlobStore {
     }
 
     pub(crate) fn write(&self, file: &File) -> io::Result<Pending> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let temp = self
-            .dir
-            .join(format!("{TEMP_PREFIX}{}-{next}", process::id()));
-        // A process with the same PID can have died and left its file.
-        let _ = fs::remove_file(&temp);
-        let copy = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temp)?;
-        let mut pending = Pending {
-            temp,
+        // A random name: processes in several containers can have the same PID.
+        let copy = tempfile::Builder::new()
+            .prefix(TEMP_PREFIX)
+            .tempfile_in(&self.dir)?;
+        let (hash, size) = copy_and_hash(file, copy.as_file())?;
+        Ok(Pending {
             file: copy,
-            hash: ContentHash([0; 32]),
-            size: 0,
-        };
-        (pending.hash, pending.size) = copy_and_hash(file, &pending.file)?;
-        Ok(pending)
+            hash,
+            size,
+        })
     }
 
     /// Gives blobs their final names once they are durable; one sync for many is cheaper than one for each.
@@ -92,7 +72,7 @@ impl BlobStore {
             rustix::fs::syncfs(File::open(&self.dir)?)?;
         } else {
             for pending in &all {
-                pending.file.sync_all()?;
+                pending.file.as_file().sync_all()?;
             }
         }
         let mut dirs = HashSet::from([self.dir.clone()]);
@@ -102,7 +82,7 @@ impl BlobStore {
                 make_dir(parent)?;
                 dirs.insert(parent.to_owned());
             }
-            fs::rename(&pending.temp, &path)?;
+            pending.file.persist(&path).map_err(|failed| failed.error)?;
         }
         for dir in dirs {
             File::open(dir)?.sync_all()?;
