@@ -22,7 +22,7 @@ use crate::limits::{NetLimits, Timeouts};
 use crate::proxy::tunnel_url;
 use crate::rate_limiter::RateLimiter;
 use crate::request_body::{BodyFailure, RequestBody};
-use crate::resolve::{Resolve, SystemResolver, resolve_target};
+use crate::resolve::{LOOKUPS_OF_USER, Resolve, SystemResolver, resolve_target};
 use crate::response_body::{BodyContext, ResponseBody};
 use crate::secret::{Secret, insert_secrets};
 use crate::target::{Scheme, Target};
@@ -78,6 +78,7 @@ struct RequestQuota {
     rate: RateLimiter,
     concurrent: usize,
     slots: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
 }
 
 impl RequestQuota {
@@ -93,6 +94,7 @@ impl RequestQuota {
                 limits.per_host_per_minute.saturating_mul(times),
             ),
             slots: Arc::new(Semaphore::new(concurrent)),
+            lookups: Arc::new(Semaphore::new(LOOKUPS_OF_USER)),
         }
     }
 
@@ -227,7 +229,7 @@ impl NetClient {
             all.acquire_slot(until).await?,
         ];
         let connect_by = deadline.min(Instant::now() + times.connect);
-        let addresses = resolve_target(&**resolver, &target, connect_by).await?;
+        let addresses = resolve_target(resolver, &self.own.lookups, &target, connect_by).await?;
         let addresses = self.allowed.check_addresses(&target, &addresses)?;
         let stream = self.connect(&target, &addresses, connect_by, times).await?;
 
@@ -267,7 +269,7 @@ impl NetClient {
         all.rate.acquire(&named)?;
         let times = limits.longest;
         let deadline = Instant::now() + times.connect;
-        let addresses = resolve_target(&**resolver, &target, deadline).await?;
+        let addresses = resolve_target(resolver, &self.own.lookups, &target, deadline).await?;
         let addresses = self.allowed.check_addresses(&target, &addresses)?;
         self.connect_tcp(&target, &addresses, deadline, times).await
     }

@@ -28,10 +28,15 @@ pub struct SystemResolver {
     threads: Arc<Semaphore>,
 }
 
+/// Threads of the [`SystemResolver`].
+const THREADS: usize = 8;
+/// Maximum number of lookups of one user, so that names whose servers do not answer leave threads to other users.
+pub(crate) const LOOKUPS_OF_USER: usize = THREADS / 2;
+
 impl Default for SystemResolver {
     fn default() -> Self {
         Self {
-            threads: Arc::new(Semaphore::new(8)),
+            threads: Arc::new(Semaphore::new(THREADS)),
         }
     }
 }
@@ -56,8 +61,10 @@ impl Resolve for SystemResolver {
     }
 }
 
+/// `lookups` are those of the user.
 pub(crate) async fn resolve_target(
-    resolver: &dyn Resolve,
+    resolver: &Arc<dyn Resolve>,
+    lookups: &Arc<Semaphore>,
     target: &Target,
     deadline: Instant,
 ) -> Result<Vec<IpAddr>, NetError> {
@@ -76,10 +83,21 @@ pub(crate) async fn resolve_target(
         host: name.clone(),
         why: why.to_owned(),
     };
-    let addresses = match timeout_at(deadline, resolver.resolve(name)).await {
+    let Ok(permit) = timeout_at(deadline, Arc::clone(lookups).acquire_owned()).await else {
+        return Err(failed(
+            "the name servers have not answered earlier requests of this user",
+        ));
+    };
+    let (resolver, owned) = (Arc::clone(resolver), name.clone());
+    // A task, because a lookup counts until it ends, also if nobody waits for it any more.
+    let lookup = tokio::spawn(async move {
+        let _permit = permit;
+        resolver.resolve(&owned).await
+    });
+    let addresses = match timeout_at(deadline, lookup).await {
         Err(_) => return Err(failed("the name servers did not answer in time")),
-        Ok(Err(_)) => return Err(failed("the name does not exist")),
-        Ok(Ok(addresses)) => addresses,
+        Ok(Ok(Ok(addresses))) => addresses,
+        Ok(Ok(Err(_)) | Err(_)) => return Err(failed("the name does not exist")),
     };
     match addresses.len() {
         0 => Err(failed("the name has no address")),

@@ -271,6 +271,26 @@ async fn an_unresponsive_resolver_exceeds_the_connect_timeout() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn lookups_without_an_answer_do_not_keep_other_users_from_theirs() {
+    let net = net("*", ScriptedResolver::unresponsive());
+    let (alice, bob) = (net.for_user(Some("alice")), net.for_user(Some("bob")));
+    for number in 0..4 {
+        let url = format!("http://slow{number}.example/");
+        assert!(get(&alice, &url).await.contains("did not answer in time"));
+    }
+    // The lookups of the ended requests still wait.
+    let other = "http://other.example/";
+    assert_eq!(
+        get(&alice, other).await,
+        "dns_failed: cannot resolve host `other.example`: the name servers have not answered earlier requests of this user; check the name and the machine's network"
+    );
+    assert_eq!(
+        get(&bob, other).await,
+        "dns_failed: cannot resolve host `other.example`: the name does not exist; check the name and the machine's network"
+    );
+}
+
 // NET-10
 #[tokio::test]
 async fn a_refused_request_head_is_not_sent() {
