@@ -1,4 +1,4 @@
-//! Warnings about rules and settings that match nothing loaded, such as a deny rule with a typo.
+//! Warnings about settings that match nothing loaded, such as a misspelled tool. The policy checks its rules itself.
 
 use toolhost::Settings;
 use toolhost_contract::{nearest, text};
@@ -30,15 +30,6 @@ pub fn unmatched_settings(
             warnings.push(warning);
         }
     };
-    // The policy checks rules itself, except for the names of plugins.
-    for rule in settings.policy.rules() {
-        for form in rule.tools().split(", ") {
-            if let Some((plugin, _)) = form.split('(').next().unwrap_or(form).split_once('/') {
-                let decision = rule.decision();
-                check(decision.as_str(), form, plugins.contains(&plugin), plugins);
-            }
-        }
-    }
     for tool in settings
         .tool_timeouts
         .keys()
@@ -123,17 +114,6 @@ mod tests {
             &["--deny-tool", "search/grep"],
             "[tools.grep]\ntimeout = \"5s\"\n[plugin.search]\n",
             &[],
-        );
-        check(
-            &["--deny-tool", "gerp"],
-            "",
-            // The policy reports this one.
-            &[],
-        );
-        check(
-            &["--deny-tool", "files/*"],
-            "",
-            &["deny `files/*` matches nothing loaded"],
         );
         check(
             &[],

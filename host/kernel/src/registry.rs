@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use toolhost_contract::lifecycle::ResolvedTool;
-use toolhost_contract::policy::{Mode, Policy};
+use toolhost_contract::policy::{Mode, NamedTool, Policy};
 use toolhost_contract::{
     Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolHints, ToolName, Version,
     VersionReq,
@@ -66,6 +66,16 @@ impl ToolEntry {
     /// Returns the hints for clients.
     pub fn hints(&self) -> ToolHints {
         ToolHints::new(&self.tool, self.backend.effect_bounds(&self.tool))
+    }
+
+    /// Returns the tool with its names, as the check of rules reads it.
+    fn named(&self) -> NamedTool<'_> {
+        NamedTool {
+            plugin: &self.plugin.name,
+            name: &self.name,
+            tool: &self.tool,
+            aliases: &self.keys,
+        }
     }
 
     /// Whether a rule denies every call of the tool. Such tools are not listed.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::{Diagnostic, Restriction};
-use toolhost_contract::{Backend, Descriptor, PluginName, text};
+use toolhost_contract::{Backend, PluginName, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
@@ -566,8 +566,6 @@ impl Host {
 
     /// Warnings about the rules with respect to the loaded tools.
     pub fn rule_warnings(&self) -> Vec<Diagnostic> {
-        let registry = self.kernel.registry();
-        let tools: Vec<&Descriptor> = registry.list_all().map(|entry| &*entry.tool).collect();
-        self.settings.policy.check(&tools)
+        self.kernel.registry().rule_warnings(&self.settings.policy)
     }
 }

@@ -98,7 +98,12 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
     let plugins = plugin_names(&args.plugins, &directory)?;
     let shown = add(&mut document, name, &answers, plugins).or_exit(Exit::Config)?;
     let after = document.to_string();
-    check(&file, &after)?;
+    check(&file, &after).inspect_err(|_| {
+        note(&format!(
+            "{} stays as it is; your answers were:\n\n{shown}",
+            file.display()
+        ));
+    })?;
     edit::write(&file, &after).or_exit(Exit::Config)?;
     print(&format!(
         "added to {}:\n\n{shown}\nStart the host here with `{} run`.",

@@ -1,6 +1,6 @@
-//! `host policy`: explains the decision about a call, and checks rules.
+//! `host policy`: explains the decision about a call, checks rules, and edits those of the configuration file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -30,7 +30,9 @@ pub enum PolicyCommand {
     Check(Box<CheckArgs>),
     /// Allow calls that match these rules: add the rules to the configuration file
     #[command(after_help = ALLOW_HELP)]
-    Allow(AllowArgs),
+    Allow(RulesArgs),
+    /// Remove allow rules from the configuration file
+    Remove(RulesArgs),
 }
 
 const ALLOW_HELP: &str = "\
@@ -42,7 +44,7 @@ Examples:
 allows calls until the host exits.";
 
 #[derive(Debug, Args)]
-pub struct AllowArgs {
+pub struct RulesArgs {
     /// Rule such as `name`, `plugin/*`, `Bash(git *)` or `Edit(src/**)`
     #[arg(value_name = "RULE", required = true)]
     pub rules: Vec<RuleText>,
@@ -91,39 +93,70 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
         PolicyCommand::Explain(args) => explain(*args).await,
         PolicyCommand::Check(args) => check(*args).await,
         PolicyCommand::Allow(args) => allow(args).await,
+        PolicyCommand::Remove(args) => remove(&args),
     }
 }
 
-/// Adds rules to the configuration file. The file stays as it is if the result is invalid.
-async fn allow(args: AllowArgs) -> Result<Exit, CliError> {
-    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
-    let Some(file) = args.config.or_else(|| paths.config_file()) else {
-        let message = "no home directory for a configuration file; set HOME, or pass --config";
-        return Err(CliError::new(Exit::Usage, message));
-    };
-    let file = current_directory()?.join(file);
-    let before = edit::read(&file).or_exit(Exit::Config)?;
-    let mut document = config::parse_document(&file, before.text()).or_exit(Exit::Config)?;
-    let added = add_allow_rules(&mut document, &args.rules).or_exit(Exit::Config)?;
+/// A configuration file whose rules are changed. It stays as it is if the result is invalid.
+struct EditedFile {
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+impl EditedFile {
+    fn open(path: Option<&Path>) -> Result<Self, CliError> {
+        let paths = HostPaths::from_env(|name| std::env::var(name).ok());
+        let Some(path) = path.map(Path::to_owned).or_else(|| paths.config_file()) else {
+            let message = "no home directory for a configuration file; set HOME, or pass --config";
+            return Err(CliError::new(Exit::Usage, message));
+        };
+        let path = current_directory()?.join(path);
+        let text = edit::read(&path).or_exit(Exit::Config)?;
+        let document = config::parse_document(&path, text.text()).or_exit(Exit::Config)?;
+        Ok(Self { path, document })
+    }
+
+    /// Writes the file, says what was done with the rules, and returns the new settings.
+    fn write(&self, done: &str, rules: &[&str]) -> Result<CliSettings, CliError> {
+        let after = self.document.to_string();
+        let settings = CliSettings::of_text(&self.path, &after)?;
+        edit::write(&self.path, &after).or_exit(Exit::Config)?;
+        let message = format!(
+            "{done} `allow` under [policy] in {}: {}",
+            self.path.display(),
+            shown(rules)
+        );
+        print(&message).or_exit(Exit::Internal)?;
+        Ok(settings)
+    }
+}
+
+fn shown(rules: &[&str]) -> String {
+    let quoted = |rule: &&str| format!("`{}`", text::escape_line(rule, 200));
+    let shown: Vec<String> = rules.iter().map(quoted).collect();
+    shown.join(", ")
+}
+
+async fn allow(args: RulesArgs) -> Result<Exit, CliError> {
+    let mut file = EditedFile::open(args.config.as_deref())?;
+    let added = add_allow_rules(&mut file.document, &args.rules).or_exit(Exit::Config)?;
     if added.is_empty() {
-        let message = format!("{} has these rules already", file.display());
+        let message = format!("{} has these rules already", file.path.display());
         print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
-    let after = document.to_string();
-    let settings = CliSettings::of_text(&file, &after)?;
-    edit::write(&file, &after).or_exit(Exit::Config)?;
-    let shown: Vec<String> = added
-        .iter()
-        .map(|rule| format!("`{}`", text::escape_line(rule, 200)))
-        .collect();
-    let message = format!(
-        "added to `allow` under [policy] in {}: {}",
-        file.display(),
-        shown.join(", ")
-    );
-    print(&message).or_exit(Exit::Internal)?;
+    let settings = file.write("added to", &added)?;
     warn_of_unknown_tools(&settings, &added).await;
+    Ok(Exit::Ok)
+}
+
+fn remove(args: &RulesArgs) -> Result<Exit, CliError> {
+    let mut file = EditedFile::open(args.config.as_deref())?;
+    let rules: Vec<&str> = args.rules.iter().map(RuleText::as_str).collect();
+    remove_allow_rules(&mut file.document, &rules).map_err(|reason| {
+        CliError::new(Exit::Usage, format!("{}: {reason}", file.path.display()))
+    })?;
+    file.write("removed from", &rules)?;
     Ok(Exit::Ok)
 }
 
@@ -139,18 +172,17 @@ async fn warn_of_unknown_tools(settings: &CliSettings, added: &[&str]) {
     if !host.loaded().broken.is_empty() {
         return;
     }
-    let names = added.iter().map(|rule| tool_of_rule(rule));
-    let quoted: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    // A warning names an unknown tool or plugin.
+    let names = added.iter().flat_map(|rule| {
+        let tool = rule.split('(').next().unwrap_or(rule);
+        [Some(tool), tool.split_once('/').map(|(plugin, _)| plugin)]
+    });
+    let quoted: Vec<String> = names.flatten().map(|name| format!("`{name}`")).collect();
     for found in host.rule_warnings() {
         if quoted.iter().any(|name| found.message.contains(name)) {
             note(&format!("warning: {}: {}", found.position, found.message));
         }
     }
-}
-
-/// The name of the tool as warnings quote it.
-fn tool_of_rule(rule: &str) -> &str {
-    rule.split('(').next().unwrap_or(rule)
 }
 
 /// The rules that were not there yet.
@@ -176,6 +208,40 @@ fn add_allow_rules<'a>(
         }
     }
     Ok(added)
+}
+
+/// Removes all of the rules, or none if one is not there.
+fn remove_allow_rules(document: &mut DocumentMut, rules: &[&str]) -> Result<(), String> {
+    let policy = document.get_mut("policy").and_then(Item::as_table_like_mut);
+    let list = policy
+        .and_then(|policy| policy.get_mut("allow"))
+        .and_then(Item::as_array_mut);
+    let known = |list: &Array, rule: &str| list.iter().position(|item| item.as_str() == Some(rule));
+    let missing: Vec<&str> = rules
+        .iter()
+        .copied()
+        .filter(|rule| list.as_ref().is_none_or(|list| known(list, rule).is_none()))
+        .collect();
+    if !missing.is_empty() {
+        let rules = list.map(|list| list.iter().filter_map(|item| item.as_str()).collect());
+        let rules: Vec<&str> = rules.unwrap_or_default();
+        let there = match &rules[..] {
+            [] => "it has none".to_owned(),
+            rules => format!("its rules there are {}", shown(rules)),
+        };
+        return Err(format!(
+            "`allow` under [policy] does not contain {}; {there}",
+            shown(&missing)
+        ));
+    }
+    if let Some(list) = list {
+        for rule in rules {
+            while let Some(index) = known(list, rule) {
+                list.remove(index);
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
@@ -283,5 +349,38 @@ mod tests {
         .assert_eq(&empty.to_string());
         let mut wrong: DocumentMut = "policy = 3".parse().unwrap();
         assert!(add_allow_rules(&mut wrong, &rules).is_err());
+    }
+
+    #[test]
+    fn rules_are_removed_if_all_of_them_are_there() {
+        let check = |rules: &[&str], expected: Result<&str, &str>| {
+            let text = "[policy]\nallow = [\"grep\", \"Bash(git *)\"] # here\ndeny = [\"x\"]\n";
+            let mut document: DocumentMut = text.parse().unwrap();
+            let removed = remove_allow_rules(&mut document, rules);
+            match expected {
+                Ok(list) => {
+                    removed.unwrap();
+                    let expected = format!("[policy]\nallow = {list} # here\ndeny = [\"x\"]\n");
+                    assert_eq!(document.to_string(), expected);
+                }
+                Err(reason) => {
+                    assert_eq!(removed.unwrap_err(), reason);
+                    assert_eq!(document.to_string(), text);
+                }
+            }
+        };
+        check(&["Bash(git *)"], Ok("[\"grep\"]"));
+        check(&["grep", "Bash(git *)", "grep"], Ok("[]"));
+        check(
+            &["grep", "x"],
+            Err(
+                "`allow` under [policy] does not contain `x`; its rules there are `grep`, `Bash(git *)`",
+            ),
+        );
+        let mut empty = DocumentMut::new();
+        assert_eq!(
+            remove_allow_rules(&mut empty, &["grep"]).unwrap_err(),
+            "`allow` under [policy] does not contain `grep`; it has none"
+        );
     }
 }

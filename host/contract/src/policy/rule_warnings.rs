@@ -6,16 +6,25 @@ use super::rule_form::{RuleForm, RuleTarget};
 use super::tool_names::{NamePattern, ToolNames, has_parameter, is_foreign};
 use super::{Decision, Policy};
 use crate::path_members::PATH_MEMBERS;
-use crate::{Descriptor, ToolHook, nearest, text};
+use crate::{Descriptor, PluginName, ToolHook, ToolName, nearest, text};
 use toolhost_shell_syntax as shell;
 
 /// Names of single tools that users write when they mean every tool that changes files.
 const WRITE_TOOLS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];
 
+/// A loaded tool with all names by which rules can name it.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedTool<'a> {
+    pub plugin: &'a PluginName,
+    pub name: &'a ToolName,
+    pub tool: &'a Descriptor,
+    pub aliases: &'a [String],
+}
+
 impl Policy {
     /// Checks the rules against the loaded tools. The warnings affect no decision.
-    pub fn check(&self, tools: &[&Descriptor]) -> Vec<Diagnostic> {
-        let known: Vec<LoadedTool> = tools.iter().map(|tool| LoadedTool::of(tool)).collect();
+    pub fn check(&self, tools: &[NamedTool]) -> Vec<Diagnostic> {
+        let known: Vec<LoadedTool> = tools.iter().map(LoadedTool::of).collect();
         let rules = self.rules();
         let mut found = Vec::new();
         for (at, rule) in rules.iter().enumerate() {
@@ -91,33 +100,57 @@ impl Policy {
 }
 
 struct LoadedTool<'a> {
+    plugin: &'a PluginName,
     tool: &'a Descriptor,
     names: ToolNames,
 }
 
 impl<'a> LoadedTool<'a> {
-    fn of(tool: &'a Descriptor) -> Self {
-        Self {
+    fn of(named: &NamedTool<'a>) -> Self {
+        let NamedTool {
+            plugin,
+            name,
             tool,
-            names: ToolNames::new("", tool.name.as_str(), tool, &tool.aliases),
+            aliases,
+        } = *named;
+        Self {
+            plugin,
+            tool,
+            names: ToolNames::new(plugin.as_str(), name.as_str(), tool, aliases),
         }
     }
 
     fn is_matched_by(&self, name: &NamePattern) -> bool {
-        match name {
-            // The tools are passed without their plugins.
-            NamePattern::Plugin { tool: None, .. } => true,
-            NamePattern::Plugin {
-                tool: Some(tool), ..
-            } => self.names.all.contains(tool),
-            name => {
-                name.matches(&self.names)
-                    || name
-                        .family()
-                        .is_some_and(|family| family.contains(self.tool))
-            }
-        }
+        name.matches(&self.names)
+            || name
+                .family()
+                .is_some_and(|family| family.contains(self.tool))
     }
+}
+
+/// Says that nothing loaded has the name of the form, and suggests a similar one.
+fn unknown_name(form: &RuleForm, known: &[LoadedTool]) -> String {
+    let written = form.shown.split('(').next().unwrap_or_default();
+    let (kind, name, names): (_, _, Vec<&str>) = match &form.name {
+        NamePattern::Plugin { plugin, .. }
+            if !known.iter().any(|one| one.plugin.as_str() == plugin) =>
+        {
+            let names = known.iter().map(|one| one.plugin.as_str());
+            ("plugin", plugin.as_str(), names.collect())
+        }
+        _ => {
+            let names = known.iter().flat_map(|one| {
+                std::iter::once(one.tool.name.as_str())
+                    .chain(one.tool.aliases.iter().map(String::as_str))
+            });
+            ("tool", written, names.collect())
+        }
+    };
+    let near = match nearest(name, names, 1).first() {
+        Some(near) => format!("; did you mean `{}`?", text::escape_line(near, 80)),
+        None => String::new(),
+    };
+    format!("no {kind} is called `{name}`{near}")
 }
 
 fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Vec<Diagnostic>) {
@@ -129,16 +162,7 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
     if meant.is_empty() {
         // A family or `*` may match no tool currently.
         if form.name.family().is_none() && !matches!(form.name, NamePattern::All) {
-            let written = form.shown.split('(').next().unwrap_or_default();
-            let all = known.iter().flat_map(|one| {
-                std::iter::once(one.tool.name.as_str())
-                    .chain(one.tool.aliases.iter().map(String::as_str))
-            });
-            let near = match nearest(written, all, 1).first() {
-                Some(near) => format!("; did you mean `{}`?", text::escape_line(near, 80)),
-                None => String::new(),
-            };
-            warn(format!("no tool is called `{written}`{near}"));
+            warn(unknown_name(form, known));
         }
         return;
     }

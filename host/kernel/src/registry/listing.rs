@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use toolhost_contract::policy::{Diagnostic, Policy};
 use toolhost_contract::{Descriptor, ToolName};
 
 use super::{RegistrySnapshot, ToolEntry};
@@ -30,6 +31,12 @@ impl RegistrySnapshot {
     /// Returns all tools, sorted by name.
     pub fn list_all(&self) -> impl Iterator<Item = &ToolEntry> {
         self.entries.iter().map(Arc::as_ref)
+    }
+
+    /// Returns the warnings about rules with respect to all tools.
+    pub fn rule_warnings(&self, policy: &Policy) -> Vec<Diagnostic> {
+        let tools: Vec<_> = self.list_all().map(ToolEntry::named).collect();
+        policy.check(&tools)
     }
 
     /// Returns the enabled tools, sorted by display name.

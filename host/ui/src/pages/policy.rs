@@ -346,9 +346,8 @@ pub fn coverage_note(coverage: Coverage) -> Markup {
 
 /// Rules that cannot match, as the host reports them at its start.
 fn warnings(policy: &Policy, registry: &RegistrySnapshot) -> Markup {
-    let tools: Vec<&Descriptor> = registry.descriptors().map(|(_, tool)| tool).collect();
-    let found: Vec<String> = policy
-        .check(&tools)
+    let found: Vec<String> = registry
+        .rule_warnings(policy)
         .iter()
         .chain(&policy.check_wildcards())
         .map(ToString::to_string)

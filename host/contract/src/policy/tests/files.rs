@@ -234,11 +234,33 @@ fn tools() -> Vec<Descriptor> {
     ]
 }
 
+/// Checks rules against tools of the plugin `tools`, which registers them with their qualified names.
+fn check(rules: &str, tools: &[Descriptor]) -> Vec<Diagnostic> {
+    let plugin = PluginName::parse("tools").unwrap();
+    let aliases: Vec<Vec<String>> = tools
+        .iter()
+        .map(|tool| {
+            let qualified = tool.name.qualified(&plugin).to_string();
+            let own = tool.aliases.iter().map(|alias| alias.to_lowercase());
+            own.chain([qualified]).collect()
+        })
+        .collect();
+    let known: Vec<NamedTool> = tools
+        .iter()
+        .zip(&aliases)
+        .map(|(tool, aliases)| NamedTool {
+            plugin: &plugin,
+            name: &tool.name,
+            tool,
+            aliases,
+        })
+        .collect();
+    policy(rules).check(&known)
+}
+
 /// Warnings about rules, one rule per line.
 fn warnings(rules: &str) -> String {
-    let tools = tools();
-    let known: Vec<&Descriptor> = tools.iter().collect();
-    let found = policy(rules).check(&known);
+    let found = check(rules, &tools());
     found
         .iter()
         .map(|one| one.message.clone())
@@ -251,8 +273,7 @@ fn a_tool_that_names_locations_takes_paths() {
     let mut tools = tools();
     let uuid = tools.iter_mut().find(|tool| tool.name.as_str() == "uuid");
     uuid.unwrap().hooks = [crate::ToolHook::Locations].into_iter().collect();
-    let known: Vec<&Descriptor> = tools.iter().collect();
-    assert!(policy("deny uuid(src/**)").check(&known).is_empty());
+    assert!(check("deny uuid(src/**)", &tools).is_empty());
 }
 
 #[test]
@@ -264,6 +285,8 @@ fn questionable_rules_cause_warnings() {
         "deny mcp__gitlab",
         "deny mcp__github__creat_issue",
         "deny pl_*",
+        "deny tols/uuid",
+        "deny tools/uid",
         "allow uuid(src/**)",
         "allow Skill(commit)",
         "allow Bash(comand:rm)",
@@ -297,6 +320,10 @@ fn questionable_rules_cause_warnings() {
           → no tool is called `mcp__github__creat_issue`; did you mean `mcp__github__create_issue`?
         deny pl_*
           → no tool is called `pl_*`
+        deny tols/uuid
+          → no plugin is called `tols`; did you mean `tools`?
+        deny tools/uid
+          → no tool is called `tools/uid`
         allow uuid(src/**)
           → `uuid(src/**)` matches no call: the tool takes no path, command or name
         allow Skill(commit)
@@ -366,7 +393,7 @@ fn valid_rules_cause_no_warnings() {
         "allow WebFetch(domain:a.example)",
         "allow mcp__github\nask mcp__github__create_issue @200",
         "deny * modes=plan\nallow read_file",
-        "allow plugin/*\nallow files/read_file",
+        "allow tools/*\ndeny tools/read_file\ndeny tools__uuid",
         "deny Edit(src/**)\nallow Edit",
         "allow read_file(offset:0)",
         "deny *",
