@@ -51,23 +51,33 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
         .unwrap()
 }
 
-fn call(input: Value) -> HookCall {
+fn call(input: Value) -> (Call, Descriptor) {
     let mut tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run a command.");
     tool.aliases = vec!["bash".to_owned()];
-    let call = Call::new("1", tool.name.clone(), input);
-    HookCall::new(call, &tool, "plan")
+    (Call::new("1", tool.name.clone(), input), tool)
+}
+
+fn in_plan_mode((call, tool): &(Call, Descriptor)) -> HookCall<'_> {
+    HookCall {
+        call,
+        tool,
+        mode: "plan",
+        is_own: false,
+    }
 }
 
 async fn before(path: &Path, input: Value) -> Result<PreHookResponse, CallError> {
     let plugin = load(path, Scope::empty()).await;
-    plugin.run_pre_hook(&call(input), TIMEOUT).await
+    plugin
+        .run_pre_hook(in_plan_mode(&call(input)), TIMEOUT)
+        .await
 }
 
 /// The outcome as the hook leaves it, and whether it changed it.
 async fn after(path: &Path, outcome: Outcome) -> Result<(bool, Outcome), CallError> {
     let plugin = load(path, Scope::empty()).await;
     let after = plugin
-        .run_post_hook(&call(json!({})), &outcome, TIMEOUT)
+        .run_post_hook(in_plan_mode(&call(json!({}))), &outcome, TIMEOUT)
         .await?;
     Ok((after != PostHookResponse::Keep, after.apply(outcome)))
 }
@@ -86,7 +96,9 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
     let scope = Scope::open(&[grant], &[]).unwrap();
     let plugin = load(&guest("hook_witness"), scope).await;
     assert_eq!(plugin.tools().len(), 1);
-    let response = plugin.run_pre_hook(&call(json!({"a": 1})), TIMEOUT).await;
+    let response = plugin
+        .run_pre_hook(in_plan_mode(&call(json!({"a": 1}))), TIMEOUT)
+        .await;
     let response = response.unwrap();
     assert_eq!(response.updated_input, Some(json!({"seen": true})));
     let observations = json!({
@@ -140,7 +152,7 @@ async fn a_hook_that_spins_is_stopped() {
     let plugin = load(&guest("hook_spin"), Scope::empty()).await;
     let short = Duration::from_millis(300);
     let error = plugin
-        .run_pre_hook(&call(json!({})), short)
+        .run_pre_hook(in_plan_mode(&call(json!({}))), short)
         .await
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::TimedOut);

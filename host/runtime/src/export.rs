@@ -2,10 +2,12 @@
 //! that this call does not wait for it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolhost_contract::{BackendState, CallError, ErrorClass, Limits};
 use wasmtime::component::InstancePre;
@@ -67,10 +69,16 @@ enum NextInstance<I> {
 
 /// An instance that one call has used and may use again.
 struct Kept<B: Bindings> {
+    /// `None` only while it is dropped or taken.
+    used: Option<Used<B>>,
+    export: Arc<Shared<B>>,
+    limits: Limits,
+}
+
+struct Used<B: Bindings> {
     store: Store<State>,
     instance: B::Instance,
-    export: Arc<Shared<B>>,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// An instance that no call has used. It has called no function of the host, so it depends on the component only.
@@ -123,10 +131,12 @@ impl<B: Bindings> Export<B> {
     ) -> Result<R, CallError> {
         let limits = environment.limits;
         let (mut store, ready, time) = self.0.start(environment);
+        let running = self.0.instances.count_running();
         let (result, _) = self.0.run_in(&mut store, ready, time, work).await;
         let state = store.data();
         state.sink.record_memory(state.limiter.memory_used());
         drop(store);
+        drop(running);
         // The next call may fail too.
         if result.is_ok() {
             self.0.create_next(limits);
@@ -145,7 +155,10 @@ impl<B: Bindings> Export<B> {
         let limits = environment.limits;
         let kept = call.take::<Kept<B>>();
         let kept = kept.filter(|kept| Arc::ptr_eq(&kept.export, shared));
-        let kept = kept.map(|kept| (kept.store, kept.instance));
+        let kept = kept.and_then(|mut kept| kept.used.take());
+        let (kept, permit) = kept
+            .map(|used| ((used.store, used.instance), used.permit))
+            .unzip();
         let unused = || {
             let ready = shared.take().filter(|ready| ready.limits == *limits)?;
             Some((ready.store, ready.instance))
@@ -165,18 +178,39 @@ impl<B: Bindings> Export<B> {
             let is_usable = state.limiter.memory_used() <= MAX_MEMORY.min(limits.memory / 2)
                 && state.stdout.is_at_most_half_full()
                 && state.stderr.is_at_most_half_full();
-            let permit = Arc::clone(&shared.instances.kept).try_acquire_owned();
-            if let Some(permit) = permit.ok().filter(|_| is_usable) {
+            let new = || Arc::clone(&shared.instances.kept).try_acquire_owned().ok();
+            if let Some(permit) = permit.or_else(new).filter(|_| is_usable) {
                 call.keep(Kept {
-                    store,
-                    instance,
+                    used: Some(Used {
+                        store,
+                        instance,
+                        permit,
+                    }),
                     export: Arc::clone(shared),
-                    _permit: permit,
+                    limits: limits.clone(),
                 });
+            } else {
+                drop(store);
+                shared.create_next(limits);
             }
-            shared.create_next(limits);
         }
         result
+    }
+}
+
+impl<B: Bindings> Drop for Kept<B> {
+    /// Clearing the memory of an instance takes longer than most functions that used it.
+    fn drop(&mut self) {
+        let Some(used) = self.used.take() else {
+            return;
+        };
+        let export = &self.export;
+        if export.instances.has_idle_processors() {
+            export.create_next_and_drop(&self.limits, Some(used));
+        } else {
+            drop(used);
+            export.create_next(&self.limits);
+        }
     }
 }
 
@@ -228,8 +262,16 @@ impl<B: Bindings> Shared<B> {
         }
     }
 
-    /// Creates the instance of the next call in another task.
     fn create_next(self: &Arc<Self>, limits: &Limits) {
+        self.create_next_and_drop(limits, None);
+    }
+
+    /// Creates the instance of the next call in another task, and then drops one that was used.
+    fn create_next_and_drop(self: &Arc<Self>, limits: &Limits, used: Option<Used<B>>) {
+        // Without a runtime, the host is being shut down.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
         let mut next = lock(&self.next);
         if !matches!(*next, NextInstance::Missing) {
             return;
@@ -240,13 +282,14 @@ impl<B: Bindings> Shared<B> {
         *next = NextInstance::InCreation;
         drop(next);
         let (shared, limits) = (Arc::clone(self), limits.clone());
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             let created = shared.create(limits).await;
             let is_ready = matches!(created, NextInstance::Ready(_));
             *lock(&shared.next) = created;
             if is_ready {
                 shared.instances.add(&shared);
             }
+            drop(used);
             drop(permit);
         });
     }
@@ -291,6 +334,18 @@ pub(crate) struct ReadyInstances {
     exports: Mutex<VecDeque<Weak<dyn HasReady>>>,
     creating: Arc<Semaphore>,
     kept: Arc<Semaphore>,
+    /// Number of calls whose tools run in an instance.
+    running: AtomicUsize,
+    processors: usize,
+}
+
+/// One of the calls that [`ReadyInstances::running`] counts.
+struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 trait HasReady: Send + Sync {
@@ -309,11 +364,24 @@ impl Default for ReadyInstances {
             exports: Mutex::default(),
             creating: Arc::new(Semaphore::new(MAX_CREATING)),
             kept: Arc::new(Semaphore::new(MAX_KEPT)),
+            running: AtomicUsize::new(0),
+            processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         }
     }
 }
 
 impl ReadyInstances {
+    fn count_running(&self) -> Running<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Running(&self.running)
+    }
+
+    /// Whether calls occupy less than half of the processors. On a busy machine, other threads would not do the work
+    /// sooner, and without the memory in their caches.
+    fn has_idle_processors(&self) -> bool {
+        self.running.load(Ordering::Relaxed) * 2 < self.processors
+    }
+
     /// Adds an export. If there are too many, the instance that has waited longest is dropped.
     fn add<B: Bindings>(&self, export: &Arc<Shared<B>>) {
         let added: Weak<dyn HasReady> = Arc::<Shared<B>>::downgrade(export);

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
-use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, Effect, ErrorClass, Outcome};
+use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, ErrorClass, Outcome};
 use wasmtime::Store;
 
 use crate::api::v0_1::hooks::{self, Hook, HookLimits};
@@ -17,32 +17,14 @@ use crate::request;
 use crate::state::State;
 
 /// The call and tool that a hook is called for.
-#[derive(Debug, Clone)]
-pub struct HookCall {
-    pub call: Call,
+#[derive(Debug, Clone, Copy)]
+pub struct HookCall<'a> {
+    pub call: &'a Call,
+    pub tool: &'a Descriptor,
     /// Permission mode of the session, for example `default` or `plan`.
-    pub mode: String,
-    pub aliases: Vec<String>,
-    /// Version of the tool.
-    pub version: String,
-    pub kind: String,
-    pub effect: Effect,
+    pub mode: &'a str,
     /// The hook's plugin guards its own tool, which the operator did not configure. Then it has no files.
     pub is_own: bool,
-}
-
-impl HookCall {
-    pub fn new(call: Call, tool: &Descriptor, mode: impl Into<String>) -> Self {
-        Self {
-            call,
-            mode: mode.into(),
-            aliases: tool.aliases.clone(),
-            version: tool.version.clone(),
-            kind: tool.kind.clone(),
-            effect: tool.effect(),
-            is_own: false,
-        }
-    }
 }
 
 /// Whether the hook runs before or after the call.
@@ -66,7 +48,7 @@ impl Plugin {
     /// what that means for the call.
     pub fn run_pre_hook<'a>(
         &'a self,
-        call: &'a HookCall,
+        call: HookCall<'a>,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PreHookResponse, CallError>> {
         Box::pin(async move {
@@ -84,7 +66,7 @@ impl Plugin {
     /// Runs this plugin's post-call hook on an outcome.
     pub fn run_post_hook<'a>(
         &'a self,
-        call: &'a HookCall,
+        call: HookCall<'a>,
         outcome: &'a Outcome,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<PostHookResponse, CallError>> {
@@ -105,7 +87,7 @@ impl Plugin {
     /// for example a deny list.
     async fn run_hook<R>(
         &self,
-        call: &HookCall,
+        call: HookCall<'_>,
         timeout: Duration,
         work: impl AsyncFnOnce(&mut Store<State>, &Hook) -> wasmtime::Result<R>,
     ) -> Result<R, CallError> {
@@ -130,12 +112,12 @@ impl Plugin {
         guards.run(environment, work).await
     }
 
-    fn request(&self, call: &HookCall, moment: HookPoint) -> types::Request {
+    fn request(&self, call: HookCall<'_>, moment: HookPoint) -> types::Request {
         let scope = self.read_only().scope();
         let mode = call.mode.parse().unwrap_or_default();
-        let mut request = request::for_call(call.call.clone(), scope, mode);
-        request.context.mode.clone_from(&call.mode);
-        request.context.extra = Some(extra(call, moment).to_string());
+        let mut request = request::for_call(call.call, scope, mode);
+        call.mode.clone_into(&mut request.context.mode);
+        request.context.extra = Some(extra(call.tool, moment));
         request
     }
 
@@ -147,15 +129,24 @@ impl Plugin {
     }
 }
 
-/// Hook data that the request record has no field for.
-fn extra(call: &HookCall, moment: HookPoint) -> Value {
-    json!({
-        "event": moment.as_str(),
-        "aliases": call.aliases,
-        "version": call.version,
-        "kind": call.kind,
-        "effect": call.effect.as_str(),
-    })
+/// Hook data that the request record has no field for, as JSON.
+fn extra(tool: &Descriptor, moment: HookPoint) -> String {
+    #[derive(Serialize)]
+    struct Extra<'a> {
+        event: &'a str,
+        aliases: &'a [String],
+        version: &'a str,
+        kind: &'a str,
+        effect: &'a str,
+    }
+    let extra = Extra {
+        event: moment.as_str(),
+        aliases: &tool.aliases,
+        version: &tool.version,
+        kind: &tool.kind,
+        effect: tool.effect().as_str(),
+    };
+    serde_json::to_string(&extra).expect("strings serialize to JSON")
 }
 
 #[cfg(test)]

@@ -246,7 +246,7 @@ impl Plugin {
         let (mut outcome, notice) = match self.loaded.code().await?.tools()? {
             Tools::Interface(tools) => {
                 let scope = setting.files.scope();
-                let request = request::for_call(call, scope, mode.unwrap_or_default());
+                let request = request::for_call(&call, scope, mode.unwrap_or_default());
                 let (outcome, notice) = tools
                     .run(setting, async |store, plugin| {
                         let plugin = plugin.toolhost_plugin_tool();

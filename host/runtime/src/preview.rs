@@ -103,7 +103,7 @@ impl Plugin {
     }
 
     fn preview_request(&self, call: Call, mode: Mode) -> types::Request {
-        request::for_call(call, self.no_files().scope(), mode)
+        request::for_call(&call, self.no_files().scope(), mode)
     }
 
     fn preview_environment(&self) -> CallEnvironment<'_> {

@@ -7,17 +7,17 @@ use toolhost_vfs::Scope;
 use crate::api::v0_1::types;
 
 /// Converts a call into what its tool receives.
-pub(crate) fn for_call(call: Call, scope: &Scope, mode: Mode) -> types::Request {
-    let caller = call.caller;
+pub(crate) fn for_call(call: &Call, scope: &Scope, mode: Mode) -> types::Request {
+    let caller = &call.caller;
     types::Request {
-        call_id: call.id.0,
+        call_id: call.id.0.clone(),
         tool: call.tool.as_str().to_owned(),
-        input: call.input.to_string(),
+        input: serde_json::to_string(&call.input).expect("values serialize to JSON"),
         context: types::Context {
-            agent_id: caller.agent,
-            parent_agent_id: caller.parent_agent,
-            session_id: caller.session.into(),
-            task_id: caller.task,
+            agent_id: caller.agent.clone(),
+            parent_agent_id: caller.parent_agent.clone(),
+            session_id: caller.session.clone().into(),
+            task_id: caller.task.clone(),
             user_id: caller.user.name().map(str::to_owned),
             mode: mode.to_string(),
             roots: scope

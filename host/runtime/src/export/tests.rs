@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use toolhost_contract::{CallError, CallEvent, ErrorClass, Limits, Sink};
+use toolhost_contract::{BackendState, CallError, CallEvent, ErrorClass, Limits, Sink};
 use wasmtime::ResourceLimiter as _;
 
-use super::{Export, MAX_FAILURES, MAX_READY};
+use super::{Export, MAX_FAILURES, MAX_KEPT, MAX_READY};
 use crate::instance::CallEnvironment;
 use crate::tests::{Tools, call_tool, component, request, wrap};
 use crate::{Compiler, Runtime, RuntimeSettings};
@@ -192,4 +192,26 @@ async fn the_instance_that_has_waited_longest_is_dropped() {
     // The first is used again, so the second has waited longest.
     call_and_settle(&all[0]).await;
     assert!(all[0].is_ready() && !all[1].is_ready());
+}
+
+#[tokio::test]
+async fn an_instance_that_a_call_kept_is_dropped_when_the_call_ends() {
+    let runtime = runtime();
+    let tools = tools(&runtime, &component(SUCCEED, "")).await;
+    let instances = &tools.0.instances;
+    for is_busy in [false, true] {
+        let running = if is_busy { instances.processors } else { 0 };
+        let running: Vec<_> = (0..running).map(|_| instances.count_running()).collect();
+        assert_eq!(instances.has_idle_processors(), !is_busy);
+        let (state, limits) = (BackendState::default(), Limits::default());
+        let environment = CallEnvironment::without_grants(&limits, TIMEOUT);
+        let ended = tools.run_shared(environment, &state, async |_, _| Ok(()));
+        ended.await.unwrap();
+        assert_eq!(instances.kept.available_permits(), MAX_KEPT - 1);
+        state.clear();
+        drop(running);
+        tools.settle().await;
+        assert!(tools.is_ready());
+        assert_eq!(instances.kept.available_permits(), MAX_KEPT);
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
+use serde_json::json;
 use toolhost_contract::hook::PreHookDecision;
 use toolhost_contract::{Limits, ToolName};
 use toolhost_vfs::Scope;
@@ -44,10 +45,26 @@ async fn load(component: &[u8], limits: Limits) -> Plugin {
         .unwrap()
 }
 
-fn call() -> HookCall {
-    let tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run.");
-    let call = Call::new("1", tool.name.clone(), json!({}));
-    HookCall::new(call, &tool, "default")
+struct TestCall {
+    call: Call,
+    tool: Descriptor,
+}
+
+impl TestCall {
+    fn new() -> Self {
+        let tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run.");
+        let call = Call::new("1", tool.name.clone(), json!({}));
+        Self { call, tool }
+    }
+
+    fn of(&self, is_own: bool) -> HookCall<'_> {
+        HookCall {
+            call: &self.call,
+            tool: &self.tool,
+            mode: "default",
+            is_own,
+        }
+    }
 }
 
 /// Runs the hook before and after; returns both results, in one line if they are equal.
@@ -60,10 +77,12 @@ async fn check(body: &str, extra: &str, expected: Expect) {
     let plugin = load(&component(body, extra), limits).await;
     let timeout = Duration::from_millis(200);
     let shown = |error: CallError| format!("{:?} {}: {}", error.class, error.code, error.message);
-    let before = plugin.run_pre_hook(&call(), timeout).await;
+    let before = plugin
+        .run_pre_hook(TestCall::new().of(false), timeout)
+        .await;
     let before = before.map_or_else(shown, |before| format!("{before:?}"));
     let after = plugin
-        .run_post_hook(&call(), &Outcome::text("x"), timeout)
+        .run_post_hook(TestCall::new().of(false), &Outcome::text("x"), timeout)
         .await;
     let after = after.map_or_else(shown, |after| format!("{after:?}"));
     if before == after {
@@ -140,7 +159,9 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
         (func $grow (drop (memory.grow (i32.const 4)))) (start $grow)"#;
     let extra = format!("{} {outcome}", decision_data("result"));
     let plugin = load(&component("(i32.const 64)", &extra), Limits::default()).await;
-    let before = plugin.run_pre_hook(&call(), Duration::from_secs(5)).await;
+    let before = plugin
+        .run_pre_hook(TestCall::new().of(false), Duration::from_secs(5))
+        .await;
     let PreHookDecision::Result(outcome) = before.unwrap().decision else {
         panic!("no result");
     };
@@ -151,14 +172,16 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
         ..Limits::default()
     };
     let plugin = load(&component("(i32.const 64)", &extra), limits).await;
-    let error = plugin.run_pre_hook(&call(), Duration::from_secs(5)).await;
+    let error = plugin
+        .run_pre_hook(TestCall::new().of(false), Duration::from_secs(5))
+        .await;
     let error = error.unwrap_err();
     assert_eq!(error.class, ErrorClass::OutputLimit, "{error}");
     // The outcome of the call can be too large as well.
     let outcome = Outcome::text("x".repeat(65_537));
-    let call = call();
+    let call = TestCall::new();
     let error = plugin
-        .run_post_hook(&call, &outcome, Duration::from_secs(5))
+        .run_post_hook(call.of(false), &outcome, Duration::from_secs(5))
         .await;
     assert_eq!(error.unwrap_err().class, ErrorClass::LimitExceeded);
 }
@@ -172,31 +195,21 @@ async fn only_hooks_for_the_plugin_s_own_tools_share_the_instance_of_a_call() {
         decision_data("continue")
     );
     let plugin = load(&component(body, &extra), Limits::default()).await;
-    let runs = async |call: &HookCall| {
+    let runs = async |call: HookCall<'_>| {
         let ended = plugin.run_pre_hook(call, Duration::from_secs(5)).await;
         ended.map_err(|error| error.code)
     };
-    let own = HookCall {
-        is_own: true,
-        ..call()
-    };
-    assert!(runs(&own).await.is_ok());
-    let another_call = HookCall {
-        is_own: true,
-        ..call()
-    };
-    assert!(runs(&another_call).await.is_ok());
-    let configured = HookCall {
-        is_own: false,
-        ..own.clone()
-    };
-    assert!(runs(&configured).await.is_ok());
-    assert_eq!(runs(&own).await, Err("trap".to_owned()));
+    let call = TestCall::new();
+    let (own, configured) = (call.of(true), call.of(false));
+    assert!(runs(own).await.is_ok());
+    assert!(runs(TestCall::new().of(true)).await.is_ok());
+    assert!(runs(configured).await.is_ok());
+    assert_eq!(runs(own).await, Err("trap".to_owned()));
     // An instance that failed is not used again.
-    assert!(runs(&own).await.is_ok());
+    assert!(runs(own).await.is_ok());
     // The call waits.
-    own.call.state.clear();
-    assert!(runs(&own).await.is_ok());
+    call.call.state.clear();
+    assert!(runs(own).await.is_ok());
 }
 
 #[tokio::test]
@@ -210,8 +223,8 @@ async fn a_component_with_hooks_only_is_not_a_plugin_of_tools() {
 
 #[test]
 fn extra_fields_of_a_request() {
-    let mut call = call();
-    call.aliases = vec!["bash".to_owned()];
+    let mut tool = TestCall::new().tool;
+    tool.aliases = vec!["bash".to_owned()];
     expect![[r#"{"event":"PreToolUse","aliases":["bash"],"version":"0.0.0","kind":"other","effect":"destroys"}"#]]
-        .assert_eq(&extra(&call, HookPoint::Before).to_string());
+        .assert_eq(&extra(&tool, HookPoint::Before));
 }

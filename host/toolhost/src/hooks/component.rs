@@ -44,7 +44,7 @@ impl Hook for ComponentHook {
             }
             let response = self
                 .plugin
-                .run_pre_hook(&to_runtime_call(call), self.timeout)
+                .run_pre_hook(to_runtime_call(call, false), self.timeout)
                 .await;
             response.map_err(|error| hook_error(&error))
         })
@@ -61,7 +61,7 @@ impl Hook for ComponentHook {
             }
             let response = self
                 .plugin
-                .run_post_hook(&to_runtime_call(call), outcome, self.timeout)
+                .run_post_hook(to_runtime_call(call, false), outcome, self.timeout)
                 .await;
             response.map_err(|error| hook_error(&error))
         })
@@ -94,8 +94,8 @@ impl Hook for OwnHooks {
             if !self.guards(call, ToolHook::PreToolUse) {
                 return Ok(PreHookResponse::default());
             }
-            let own_call = own_call(call);
-            let decided = self.0.run_pre_hook(&own_call, OWN_TIMEOUT).await;
+            let own_call = to_runtime_call(call, true);
+            let decided = self.0.run_pre_hook(own_call, OWN_TIMEOUT).await;
             let mut response = decided.map_err(|error| hook_error(&error))?;
             match &mut response.decision {
                 PreHookDecision::Result(_) => Err(HookError(
@@ -126,22 +126,20 @@ impl Hook for OwnHooks {
             if !self.guards(call, ToolHook::PostToolUse) {
                 return Ok(PostHookResponse::Keep);
             }
-            let own_call = own_call(call);
-            let revised = self.0.run_post_hook(&own_call, outcome, OWN_TIMEOUT);
+            let own_call = to_runtime_call(call, true);
+            let revised = self.0.run_post_hook(own_call, outcome, OWN_TIMEOUT);
             revised.await.map_err(|error| hook_error(&error))
         })
     }
 }
 
-fn own_call(call: &HookCall) -> toolhost_runtime::HookCall {
+fn to_runtime_call(call: &HookCall, is_own: bool) -> toolhost_runtime::HookCall<'_> {
     toolhost_runtime::HookCall {
-        is_own: true,
-        ..to_runtime_call(call)
+        call: &call.call,
+        tool: &call.tool,
+        mode: &call.mode,
+        is_own,
     }
-}
-
-fn to_runtime_call(call: &HookCall) -> toolhost_runtime::HookCall {
-    toolhost_runtime::HookCall::new(call.call.clone(), &call.tool, call.mode.clone())
 }
 
 fn hook_error(error: &CallError) -> HookError {
