@@ -10,7 +10,9 @@ use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse
 use toolhost_contract::{
     Backend as _, Call, CallError, Descriptor, ErrorClass, Limits, Outcome, ToolName,
 };
-use toolhost_runtime::{Compiler, HookCall, Plugin, PluginGrants, Runtime, RuntimeSettings};
+use toolhost_runtime::{
+    Compiler, HookCall, HookOrigin, Plugin, PluginGrants, Runtime, RuntimeSettings,
+};
 use toolhost_vfs::{Access, PathGrant, Scope};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,7 +64,7 @@ fn in_plan_mode((call, tool): &(Call, Descriptor)) -> HookCall<'_> {
         call,
         tool,
         mode: "plan",
-        is_own: false,
+        origin: HookOrigin::Configured,
     }
 }
 

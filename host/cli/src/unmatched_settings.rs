@@ -1,4 +1,4 @@
-//! Warnings about settings that match nothing loaded, such as a misspelled tool. The policy checks its rules itself.
+//! Warnings about settings that match nothing loaded, such as a misspelled tool. Rules are checked by the policy.
 
 use toolhost::Settings;
 use toolhost_contract::{nearest, text};

@@ -3,10 +3,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::NetError;
 use crate::target::Target;
@@ -15,7 +16,8 @@ use crate::url_host::UrlHost;
 /// Maximum number of addresses of a name. All of them are checked, so the list must be bounded.
 const MAX_ADDRESSES: usize = 64;
 
-/// Resolves names. [`SystemResolver`] is the default; tests and embedders can supply another one.
+/// Resolves names. [`SystemResolver`] is the default; tests and embedders can supply another one. A lookup is not cancelled
+/// when its request ends, and counts for its user for at most two minutes.
 #[async_trait]
 pub trait Resolve: Send + Sync {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
@@ -32,6 +34,10 @@ pub struct SystemResolver {
 const THREADS: usize = 8;
 /// Maximum number of lookups of one user, so that names whose servers do not answer leave threads to other users.
 pub(crate) const LOOKUPS_OF_USER: usize = THREADS / 2;
+/// How long a lookup waits for a thread. Its request has timed out by then.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long a lookup counts for its user.
+const LONGEST_LOOKUP: Duration = Duration::from_secs(120);
 
 impl Default for SystemResolver {
     fn default() -> Self {
@@ -44,9 +50,9 @@ impl Default for SystemResolver {
 #[async_trait]
 impl Resolve for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let permit = Arc::clone(&self.threads)
-            .acquire_owned()
+        let permit = timeout(LONGEST_WAIT, Arc::clone(&self.threads).acquire_owned())
             .await
+            .map_err(|_| io::ErrorKind::TimedOut)?
             .map_err(io::Error::other)?;
         let name = name.to_owned();
         tokio::task::spawn_blocking(move || {
@@ -84,21 +90,26 @@ pub(crate) async fn resolve_target(
         why: why.to_owned(),
     };
     let Ok(permit) = timeout_at(deadline, Arc::clone(lookups).acquire_owned()).await else {
-        return Err(failed(
-            "the name servers have not answered earlier requests of this user",
-        ));
+        return Err(failed("earlier lookups of this user have not ended"));
     };
     let (resolver, owned) = (Arc::clone(resolver), name.clone());
-    // A task, because a lookup counts until it ends, also if nobody waits for it any more.
+    // The task holds the permit until the lookup ends, even if the request has timed out.
     let lookup = tokio::spawn(async move {
         let _permit = permit;
-        resolver.resolve(&owned).await
+        timeout(LONGEST_LOOKUP, resolver.resolve(&owned))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     });
-    let addresses = match timeout_at(deadline, lookup).await {
-        Err(_) => return Err(failed("the name servers did not answer in time")),
-        Ok(Ok(Ok(addresses))) => addresses,
-        Ok(Ok(Err(_)) | Err(_)) => return Err(failed("the name does not exist")),
+    let found = match timeout_at(deadline, lookup).await {
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        Ok(ended) => ended.unwrap_or_else(|error| Err(io::Error::other(error))),
     };
+    let addresses = found.map_err(|error| {
+        failed(match error.kind() {
+            io::ErrorKind::TimedOut => "the name servers did not answer in time",
+            _ => "the name does not exist",
+        })
+    })?;
     match addresses.len() {
         0 => Err(failed("the name has no address")),
         1..=MAX_ADDRESSES => Ok(addresses),

@@ -283,7 +283,7 @@ async fn lookups_without_an_answer_do_not_keep_other_users_from_theirs() {
     let other = "http://other.example/";
     assert_eq!(
         get(&alice, other).await,
-        "dns_failed: cannot resolve host `other.example`: the name servers have not answered earlier requests of this user; check the name and the machine's network"
+        "dns_failed: cannot resolve host `other.example`: earlier lookups of this user have not ended; check the name and the machine's network"
     );
     assert_eq!(
         get(&bob, other).await,

@@ -198,6 +198,31 @@ impl<B: Bindings> Export<B> {
     }
 }
 
+/// The creation of the next instance. A runtime that ends drops its tasks; the next call then starts another one.
+struct Creation<B: Bindings> {
+    export: Arc<Shared<B>>,
+    has_ended: bool,
+}
+
+impl<B: Bindings> Creation<B> {
+    fn end(mut self, created: NextInstance<B::Instance>) {
+        let is_ready = matches!(created, NextInstance::Ready(_));
+        *lock(&self.export.next) = created;
+        self.has_ended = true;
+        if is_ready {
+            self.export.instances.add(&self.export);
+        }
+    }
+}
+
+impl<B: Bindings> Drop for Creation<B> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            *lock(&self.export.next) = NextInstance::Missing;
+        }
+    }
+}
+
 impl<B: Bindings> Drop for Kept<B> {
     /// Clearing the memory of an instance takes longer than most functions that used it.
     fn drop(&mut self) {
@@ -266,9 +291,10 @@ impl<B: Bindings> Shared<B> {
         self.create_next_and_drop(limits, None);
     }
 
-    /// Creates the instance of the next call in another task, and then drops one that was used.
+    /// Creates the instance of the next call in another task, which then drops one that was used. If no task is needed, drops
+    /// it at once.
     fn create_next_and_drop(self: &Arc<Self>, limits: &Limits, used: Option<Used<B>>) {
-        // Without a runtime, the host is being shut down.
+        // Without a runtime, the next call creates its instance.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -281,14 +307,14 @@ impl<B: Bindings> Shared<B> {
         };
         *next = NextInstance::InCreation;
         drop(next);
-        let (shared, limits) = (Arc::clone(self), limits.clone());
+        let limits = limits.clone();
+        let creation = Creation {
+            export: Arc::clone(self),
+            has_ended: false,
+        };
         runtime.spawn(async move {
-            let created = shared.create(limits).await;
-            let is_ready = matches!(created, NextInstance::Ready(_));
-            *lock(&shared.next) = created;
-            if is_ready {
-                shared.instances.add(&shared);
-            }
+            let created = creation.export.create(limits).await;
+            creation.end(created);
             drop(used);
             drop(permit);
         });
@@ -334,12 +360,12 @@ pub(crate) struct ReadyInstances {
     exports: Mutex<VecDeque<Weak<dyn HasReady>>>,
     creating: Arc<Semaphore>,
     kept: Arc<Semaphore>,
-    /// Number of calls whose tools run in an instance.
+    /// Number of tools and configured hooks that run in an instance, or wait in a function of the host.
     running: AtomicUsize,
     processors: usize,
 }
 
-/// One of the calls that [`ReadyInstances::running`] counts.
+/// An instance that [`ReadyInstances::running`] counts.
 struct Running<'a>(&'a AtomicUsize);
 
 impl Drop for Running<'_> {
@@ -376,7 +402,7 @@ impl ReadyInstances {
         Running(&self.running)
     }
 
-    /// Whether calls occupy less than half of the processors. On a busy machine, other threads would not do the work
+    /// Whether there are fewer running calls than half of the processors. On a busy machine, other threads would not do the work
     /// sooner, and without the memory in their caches.
     fn has_idle_processors(&self) -> bool {
         self.running.load(Ordering::Relaxed) * 2 < self.processors

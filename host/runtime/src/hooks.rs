@@ -23,8 +23,16 @@ pub struct HookCall<'a> {
     pub tool: &'a Descriptor,
     /// Permission mode of the session, for example `default` or `plan`.
     pub mode: &'a str,
-    /// The hook's plugin guards its own tool, which the operator did not configure. Then it has no files.
-    pub is_own: bool,
+    pub origin: HookOrigin,
+}
+
+/// Why a hook is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookOrigin {
+    /// The operator configured it.
+    Configured,
+    /// Its plugin guards its own tools. Then it has no files.
+    OwnTool,
 }
 
 /// Whether the hook runs before or after the call.
@@ -102,7 +110,7 @@ impl Plugin {
         let work =
             async |store: &mut Store<State>, guards: &Guards| work(store, guards.hooks()?).await;
         let environment = CallEnvironment::without_grants(self.limits(), timeout);
-        if call.is_own {
+        if call.origin == HookOrigin::OwnTool {
             return guards.run_shared(environment, &call.call.state, work).await;
         }
         let environment = CallEnvironment {

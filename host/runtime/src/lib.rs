@@ -55,7 +55,7 @@ pub use compile::{Compiler, compile_worker};
 pub use compile_cache::CacheFile;
 pub use error::{LoadError, RuntimeError};
 pub use functions::SkippedFunction;
-pub use hooks::HookCall;
+pub use hooks::{HookCall, HookOrigin};
 pub use load::{
     CodeState, Loaded, Runtime, RuntimeSettings, VerifyFile, file_digest, read_manifest,
 };

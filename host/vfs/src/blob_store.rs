@@ -56,7 +56,9 @@ impl BlobStore {
         // A random name: processes in several containers can have the same PID.
         let copy = tempfile::Builder::new()
             .prefix(TEMP_PREFIX)
-            .tempfile_in(&self.dir)?;
+            .tempfile_in(&self.dir)
+            // The error contains the path, which models must not see.
+            .map_err(|error| io::Error::from(error.kind()))?;
         let (hash, size) = copy_and_hash(file, copy.as_file())?;
         Ok(Pending {
             file: copy,
@@ -303,6 +305,35 @@ mod tests {
         let path = dir.join("source");
         fs::write(&path, content).unwrap();
         blobs.put(&File::open(path).unwrap()).unwrap().0
+    }
+
+    #[test]
+    fn files_of_a_process_with_the_same_id_are_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
+        let other = |number| {
+            let name = format!("{TEMP_PREFIX}{}-{number}", std::process::id());
+            dir.path().join("blobs").join(name)
+        };
+        for number in 0..100 {
+            fs::write(other(number), "other").unwrap();
+        }
+        let hash = put(&blobs, dir.path(), b"content");
+        assert!(blobs.has(hash, 7));
+        for number in 0..100 {
+            assert_eq!(fs::read(other(number)).unwrap(), b"other");
+        }
+    }
+
+    #[test]
+    fn errors_do_not_contain_the_path_of_the_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
+        fs::remove_dir(dir.path().join("blobs")).unwrap();
+        fs::write(dir.path().join("source"), "x").unwrap();
+        let file = File::open(dir.path().join("source")).unwrap();
+        let error = blobs.put(&file).unwrap_err();
+        assert!(!error.to_string().contains('/'), "{error}");
     }
 
     /// A commit that renews a blob while a sweep removes it either fails and writes its own copy, or keeps the

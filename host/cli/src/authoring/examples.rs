@@ -15,7 +15,7 @@ use toolhost_contract::{ErrorClass, text};
 
 use crate::exit::{CliError, Exit, OrExit as _};
 
-/// Codes of errors of a call that lacks a grant, an approval, or a tool of another plugin.
+/// Codes of errors of a call that lacks a grant or permission, or calls a tool of another plugin.
 const NOT_AVAILABLE: [&str; 8] = [
     "capability_missing",
     "host_not_allowed",
@@ -85,7 +85,7 @@ pub async fn run_examples(
         results.push(ExampleResult {
             tool: text::escape_line(&call.tool, 80),
             example: text::escape_line(&example, 200),
-            verdict: verdict(&call, &report, workspace.is_some()),
+            verdict: verdict(&call, &report, workspace),
             duration: report.duration,
         });
     }
@@ -118,38 +118,74 @@ fn calls(host: &Host, expected: &[ExpectedCall]) -> Vec<(Option<String>, Expecte
     calls
 }
 
-fn verdict(call: &ExpectedCall, report: &Report, has_workspace: bool) -> ExampleVerdict {
-    let text;
-    let outcome: Result<(&str, Option<&Value>), (&str, &str)> = match &report.result {
-        Ok(outcome) => match &outcome.error {
-            None => {
-                text = outcome.model_text();
-                Ok((&text, outcome.structured.as_ref()))
-            }
-            Some(failure) => Err((
-                failure.code.as_deref().unwrap_or_default(),
-                &failure.message,
-            )),
-        },
-        Err(error) => Err((&error.code, &error.message)),
-    };
-    // The tool of the call itself exists.
-    let is_known =
-        !matches!(&report.result, Err(error) if error.class == ErrorClass::NotRegistered);
-    match (call.difference(outcome), outcome) {
-        (None, _) => ExampleVerdict::Passed,
-        (Some(reason), Err((code, _))) if is_known && NOT_AVAILABLE.contains(&code) => {
-            ExampleVerdict::Skipped(reason)
+fn verdict(call: &ExpectedCall, report: &Report, workspace: Option<&Path>) -> ExampleVerdict {
+    match &report.result {
+        Err(error) => {
+            let failure = Failure {
+                class: error.class,
+                code: &error.code,
+                message: &error.message,
+            };
+            judge(call, Err(failure), workspace)
         }
-        (Some(reason), Err((code, _)))
-            if !has_workspace && call.error.is_none() && code.ends_with("_not_found") =>
-        {
+        Ok(outcome) => match &outcome.error {
+            None => judge(
+                call,
+                Ok((&outcome.model_text(), outcome.structured.as_ref())),
+                workspace,
+            ),
+            Some(failure) => {
+                let failure = Failure {
+                    class: ErrorClass::Failed,
+                    code: failure.code.as_deref().unwrap_or_default(),
+                    message: &failure.message,
+                };
+                judge(call, Err(failure), workspace)
+            }
+        },
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Failure<'a> {
+    class: ErrorClass,
+    code: &'a str,
+    message: &'a str,
+}
+
+impl Failure<'_> {
+    /// Whether it needs something that is not available to any example.
+    fn is_unavailable(self) -> bool {
+        // The tool of the call itself can be misspelled.
+        self.class != ErrorClass::NotRegistered && NOT_AVAILABLE.contains(&self.code)
+    }
+
+    /// Whether it needs something that a workspace can contain.
+    fn is_missing(self) -> bool {
+        // The SDK reports a tool that the component does not contain.
+        self.class == ErrorClass::NotFound && self.code != "tool_not_found"
+            || self.code == "file_not_found"
+    }
+}
+
+fn judge(
+    call: &ExpectedCall,
+    outcome: Result<(&str, Option<&Value>), Failure>,
+    workspace: Option<&Path>,
+) -> ExampleVerdict {
+    let compared = outcome.map_err(|failure| (failure.code, failure.message));
+    let Some(reason) = call.difference(compared) else {
+        return ExampleVerdict::Passed;
+    };
+    match outcome {
+        Err(failure) if failure.is_unavailable() => ExampleVerdict::Skipped(reason),
+        Err(failure) if failure.is_missing() && workspace.is_none() && call.error.is_none() => {
             ExampleVerdict::Skipped(format!(
                 "{reason}; put what it needs in tests/workspace of the project, or in a directory that you name with \
                  --workspace"
             ))
         }
-        (Some(reason), _) => ExampleVerdict::Failed(reason),
+        _ => ExampleVerdict::Failed(reason),
     }
 }
 
@@ -220,7 +256,77 @@ fn copy(from: &Path, to: &Path, depth: usize, left: &mut CopyLimits) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn examples_that_need_what_is_not_there_are_skipped() {
+        let shown = |class, code, expected: Option<&str>, workspace: Option<&str>| {
+            let call = ExpectedCall {
+                tool: "a".to_owned(),
+                input: json!({}),
+                text: None,
+                structured: None,
+                error: expected.map(str::to_owned),
+            };
+            let failure = Failure {
+                class,
+                code,
+                message: "x",
+            };
+            match judge(&call, Err(failure), workspace.map(Path::new)) {
+                ExampleVerdict::Passed => "passed",
+                ExampleVerdict::Failed(_) => "failed",
+                ExampleVerdict::Skipped(reason) if reason.ends_with("--workspace") => {
+                    "no workspace"
+                }
+                ExampleVerdict::Skipped(_) => "skipped",
+            }
+        };
+        let (failed, missing) = (ErrorClass::Failed, ErrorClass::NotFound);
+        for (class, code, expected, workspace, verdict) in [
+            (
+                ErrorClass::Denied,
+                "host_not_allowed",
+                None,
+                Some("w"),
+                "skipped",
+            ),
+            (
+                ErrorClass::Denied,
+                "policy_violation",
+                None,
+                None,
+                "skipped",
+            ),
+            (failed, "tool_not_registered", None, None, "skipped"),
+            (
+                ErrorClass::NotRegistered,
+                "tool_not_registered",
+                None,
+                None,
+                "failed",
+            ),
+            (failed, "file_not_found", None, None, "no workspace"),
+            (missing, "not_found", None, None, "no workspace"),
+            (missing, "skill_not_found", None, None, "no workspace"),
+            (missing, "file_not_found", None, Some("w"), "failed"),
+            (missing, "file_not_found", Some("other"), None, "failed"),
+            (
+                missing,
+                "file_not_found",
+                Some("file_not_found"),
+                None,
+                "passed",
+            ),
+            (missing, "tool_not_found", None, None, "failed"),
+            (failed, "symbol_not_found", None, None, "failed"),
+            (ErrorClass::Trapped, "trap", None, None, "failed"),
+        ] {
+            assert_eq!(shown(class, code, expected, workspace), verdict, "{code}");
+        }
+    }
 
     #[test]
     fn a_workspace_is_copied_and_special_files_are_refused() {

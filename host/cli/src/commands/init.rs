@@ -100,7 +100,7 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
     let after = document.to_string();
     check(&file, &after).inspect_err(|_| {
         note(&format!(
-            "{} stays as it is; your answers were:\n\n{shown}",
+            "{} was not changed. Your answers:\n\n{shown}",
             file.display()
         ));
     })?;

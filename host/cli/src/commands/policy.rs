@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueHint};
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, RawString, Table, value};
 use toolhost::HostPaths;
 use toolhost_contract::policy::Decision;
 use toolhost_contract::{Principal, text};
@@ -32,6 +32,7 @@ pub enum PolicyCommand {
     #[command(after_help = ALLOW_HELP)]
     Allow(RulesArgs),
     /// Remove allow rules from the configuration file
+    #[command(after_help = REMOVE_HELP)]
     Remove(RulesArgs),
 }
 
@@ -42,6 +43,9 @@ Examples:
 
 `host calls CALL` names the rule for a denied call. Running hosts read rules when they start; at the prompt, /allow RULE
 allows calls until the host exits.";
+
+const REMOVE_HELP: &str = "\
+Running hosts keep the rules until they exit. `host approvals revoke` revokes approvals that were saved at a prompt.";
 
 #[derive(Debug, Args)]
 pub struct RulesArgs {
@@ -152,7 +156,8 @@ async fn allow(args: RulesArgs) -> Result<Exit, CliError> {
 
 fn remove(args: &RulesArgs) -> Result<Exit, CliError> {
     let mut file = EditedFile::open(args.config.as_deref())?;
-    let rules: Vec<&str> = args.rules.iter().map(RuleText::as_str).collect();
+    let mut rules: Vec<&str> = args.rules.iter().map(RuleText::as_str).collect();
+    rules.dedup();
     remove_allow_rules(&mut file.document, &rules).map_err(|reason| {
         CliError::new(Exit::Usage, format!("{}: {reason}", file.path.display()))
     })?;
@@ -172,12 +177,15 @@ async fn warn_of_unknown_tools(settings: &CliSettings, added: &[&str]) {
     if !host.loaded().broken.is_empty() {
         return;
     }
-    // A warning names an unknown tool or plugin.
-    let names = added.iter().flat_map(|rule| {
+    let quoted = added.iter().flat_map(|rule| {
         let tool = rule.split('(').next().unwrap_or(rule);
-        [Some(tool), tool.split_once('/').map(|(plugin, _)| plugin)]
+        let plugin = tool
+            .split_once('/')
+            .map(|(plugin, _)| plugin.to_lowercase());
+        let plugin = plugin.map(|plugin| format!("no loaded plugin is called `{plugin}`"));
+        [Some(format!("`{tool}`")), plugin]
     });
-    let quoted: Vec<String> = names.flatten().map(|name| format!("`{name}`")).collect();
+    let quoted: Vec<String> = quoted.flatten().collect();
     for found in host.rule_warnings() {
         if quoted.iter().any(|name| found.message.contains(name)) {
             note(&format!("warning: {}: {}", found.position, found.message));
@@ -210,7 +218,7 @@ fn add_allow_rules<'a>(
     Ok(added)
 }
 
-/// Removes all of the rules, or none if one is not there.
+/// Removes all of the rules, or none if one is missing.
 fn remove_allow_rules(document: &mut DocumentMut, rules: &[&str]) -> Result<(), String> {
     let policy = document.get_mut("policy").and_then(Item::as_table_like_mut);
     let list = policy
@@ -226,8 +234,8 @@ fn remove_allow_rules(document: &mut DocumentMut, rules: &[&str]) -> Result<(), 
         let rules = list.map(|list| list.iter().filter_map(|item| item.as_str()).collect());
         let rules: Vec<&str> = rules.unwrap_or_default();
         let there = match &rules[..] {
-            [] => "it has none".to_owned(),
-            rules => format!("its rules there are {}", shown(rules)),
+            [] => "it is empty".to_owned(),
+            rules => format!("it contains {}", shown(rules)),
         };
         return Err(format!(
             "`allow` under [policy] does not contain {}; {there}",
@@ -237,11 +245,34 @@ fn remove_allow_rules(document: &mut DocumentMut, rules: &[&str]) -> Result<(), 
     if let Some(list) = list {
         for rule in rules {
             while let Some(index) = known(list, rule) {
-                list.remove(index);
+                remove_item(list, index);
             }
         }
     }
     Ok(())
+}
+
+/// Removes an item and keeps all comments. Those before an item can be about the previous one.
+fn remove_item(list: &mut Array, index: usize) {
+    let removed = list.remove(index);
+    let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or("").to_owned();
+    let before = text(removed.decor().prefix());
+    match list.get_mut(index) {
+        Some(next) if before.contains('#') => {
+            let own = text(next.decor().prefix());
+            next.decor_mut()
+                .set_prefix(before + own.trim_start_matches([' ', '\t']));
+        }
+        // The first item takes the place of the one before.
+        Some(next) if index == 0 && !text(next.decor().prefix()).contains('#') => {
+            next.decor_mut().set_prefix(before);
+        }
+        None if before.contains('#') => {
+            let trailing = text(Some(list.trailing()));
+            list.set_trailing(before.trim_end_matches([' ', '\t', '\n']).to_owned() + &trailing);
+        }
+        _ => {}
+    }
 }
 
 async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
@@ -352,7 +383,26 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_removed_if_all_of_them_are_there() {
+    fn comments_stay_when_rules_are_removed() {
+        let removed = |rule: &str| {
+            let text = "[policy]\nallow = [\n  # first\n  \"a\", # about a\n  \"b\", # about b\n  \"c\", # about c\n]\n";
+            let mut document: DocumentMut = text.parse().unwrap();
+            remove_allow_rules(&mut document, &[rule]).unwrap();
+            let after = document.to_string();
+            after.parse::<DocumentMut>().unwrap();
+            after
+        };
+        for rule in ["a", "b", "c"] {
+            let after = removed(rule);
+            for comment in ["# first", "# about a", "# about b", "# about c"] {
+                assert_eq!(after.matches(comment).count(), 1, "{after}");
+            }
+            assert!(!after.contains(&format!("\"{rule}\"")), "{after}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_removed_if_a_rule_is_missing() {
         let check = |rules: &[&str], expected: Result<&str, &str>| {
             let text = "[policy]\nallow = [\"grep\", \"Bash(git *)\"] # here\ndeny = [\"x\"]\n";
             let mut document: DocumentMut = text.parse().unwrap();
@@ -370,17 +420,16 @@ mod tests {
             }
         };
         check(&["Bash(git *)"], Ok("[\"grep\"]"));
+        check(&["grep"], Ok("[\"Bash(git *)\"]"));
         check(&["grep", "Bash(git *)", "grep"], Ok("[]"));
         check(
             &["grep", "x"],
-            Err(
-                "`allow` under [policy] does not contain `x`; its rules there are `grep`, `Bash(git *)`",
-            ),
+            Err("`allow` under [policy] does not contain `x`; it contains `grep`, `Bash(git *)`"),
         );
         let mut empty = DocumentMut::new();
         assert_eq!(
             remove_allow_rules(&mut empty, &["grep"]).unwrap_err(),
-            "`allow` under [policy] does not contain `grep`; it has none"
+            "`allow` under [policy] does not contain `grep`; it is empty"
         );
     }
 }

@@ -16,8 +16,8 @@ pub const HELP: &str = "\
 Calls each tool with the examples of its descriptor, and makes the calls of tests/examples.json, a list of
   {\"tool\": NAME, \"input\": {…}, \"structured\": …, \"text\": …, \"error\": CODE}
 of which the last three are optional and compared. Nothing is granted but a temporary workspace, with a copy of
-tests/workspace for each call. A call is skipped if it needs another grant, an approval or another plugin, or, without a
-workspace, something that does not exist.
+tests/workspace for each call. A call is skipped if it needs another grant or permission, or another plugin. Without a
+workspace, a call that fails because something does not exist is skipped too.
 
 The build command of a project runs with your privileges.";
 

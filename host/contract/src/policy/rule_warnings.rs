@@ -130,27 +130,43 @@ impl<'a> LoadedTool<'a> {
 
 /// Says that nothing loaded has the name of the form, and suggests a similar one.
 fn unknown_name(form: &RuleForm, known: &[LoadedTool]) -> String {
-    let written = form.shown.split('(').next().unwrap_or_default();
-    let (kind, name, names): (_, _, Vec<&str>) = match &form.name {
-        NamePattern::Plugin { plugin, .. }
-            if !known.iter().any(|one| one.plugin.as_str() == plugin) =>
-        {
-            let names = known.iter().map(|one| one.plugin.as_str());
-            ("plugin", plugin.as_str(), names.collect())
+    let similar = |name: &str, names: Vec<&str>, plugin: &str| match nearest(name, names, 1).first()
+    {
+        Some(near) => format!("; did you mean `{plugin}{}`?", text::escape_line(near, 80)),
+        None => String::new(),
+    };
+    let of_plugin = |plugin: &str| {
+        let tools = known.iter().filter(|one| one.plugin.as_str() == plugin);
+        tools.map(|one| one.tool.name.as_str()).collect::<Vec<_>>()
+    };
+    match &form.name {
+        NamePattern::Plugin { plugin, .. } if of_plugin(plugin).is_empty() => {
+            let names = known.iter().map(|one| one.plugin.as_str()).collect();
+            // The server may be connected later.
+            let near = if plugin.starts_with("mcp-") {
+                String::new()
+            } else {
+                similar(plugin, names, "")
+            };
+            format!("no loaded plugin is called `{plugin}`{near}")
+        }
+        NamePattern::Plugin {
+            plugin,
+            tool: Some(tool),
+        } => {
+            let near = similar(tool, of_plugin(plugin), &format!("{plugin}/"));
+            format!("no tool is called `{plugin}/{tool}`{near}")
         }
         _ => {
+            let written = form.shown.split('(').next().unwrap_or_default();
             let names = known.iter().flat_map(|one| {
                 std::iter::once(one.tool.name.as_str())
                     .chain(one.tool.aliases.iter().map(String::as_str))
             });
-            ("tool", written, names.collect())
+            let near = similar(written, names.collect(), "");
+            format!("no tool is called `{written}`{near}")
         }
-    };
-    let near = match nearest(name, names, 1).first() {
-        Some(near) => format!("; did you mean `{}`?", text::escape_line(near, 80)),
-        None => String::new(),
-    };
-    format!("no {kind} is called `{name}`{near}")
+    }
 }
 
 fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Vec<Diagnostic>) {

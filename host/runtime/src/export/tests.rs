@@ -209,9 +209,30 @@ async fn an_instance_that_a_call_kept_is_dropped_when_the_call_ends() {
         ended.await.unwrap();
         assert_eq!(instances.kept.available_permits(), MAX_KEPT - 1);
         state.clear();
+        // The tests have one thread, so the task has not run yet.
+        let kept = usize::from(!is_busy);
+        assert_eq!(instances.kept.available_permits(), MAX_KEPT - kept);
         drop(running);
         tools.settle().await;
         assert!(tools.is_ready());
         assert_eq!(instances.kept.available_permits(), MAX_KEPT);
     }
+}
+
+#[test]
+fn the_next_call_creates_its_instance_after_a_runtime_has_ended() {
+    let new = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let host = runtime();
+    let tools = new().block_on(async {
+        let tools = tools(&host, &component(SUCCEED, "")).await;
+        // The runtime ends before the task runs.
+        call(&tools, &Limits::default()).await.unwrap();
+        tools
+    });
+    assert!(!tools.is_ready());
+    new().block_on(call_and_settle(&tools));
+    assert!(tools.is_ready());
 }

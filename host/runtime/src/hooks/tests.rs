@@ -57,12 +57,12 @@ impl TestCall {
         Self { call, tool }
     }
 
-    fn of(&self, is_own: bool) -> HookCall<'_> {
+    fn from(&self, origin: HookOrigin) -> HookCall<'_> {
         HookCall {
             call: &self.call,
             tool: &self.tool,
             mode: "default",
-            is_own,
+            origin,
         }
     }
 }
@@ -78,11 +78,15 @@ async fn check(body: &str, extra: &str, expected: Expect) {
     let timeout = Duration::from_millis(200);
     let shown = |error: CallError| format!("{:?} {}: {}", error.class, error.code, error.message);
     let before = plugin
-        .run_pre_hook(TestCall::new().of(false), timeout)
+        .run_pre_hook(TestCall::new().from(HookOrigin::Configured), timeout)
         .await;
     let before = before.map_or_else(shown, |before| format!("{before:?}"));
     let after = plugin
-        .run_post_hook(TestCall::new().of(false), &Outcome::text("x"), timeout)
+        .run_post_hook(
+            TestCall::new().from(HookOrigin::Configured),
+            &Outcome::text("x"),
+            timeout,
+        )
         .await;
     let after = after.map_or_else(shown, |after| format!("{after:?}"));
     if before == after {
@@ -160,7 +164,10 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
     let extra = format!("{} {outcome}", decision_data("result"));
     let plugin = load(&component("(i32.const 64)", &extra), Limits::default()).await;
     let before = plugin
-        .run_pre_hook(TestCall::new().of(false), Duration::from_secs(5))
+        .run_pre_hook(
+            TestCall::new().from(HookOrigin::Configured),
+            Duration::from_secs(5),
+        )
         .await;
     let PreHookDecision::Result(outcome) = before.unwrap().decision else {
         panic!("no result");
@@ -173,7 +180,10 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
     };
     let plugin = load(&component("(i32.const 64)", &extra), limits).await;
     let error = plugin
-        .run_pre_hook(TestCall::new().of(false), Duration::from_secs(5))
+        .run_pre_hook(
+            TestCall::new().from(HookOrigin::Configured),
+            Duration::from_secs(5),
+        )
         .await;
     let error = error.unwrap_err();
     assert_eq!(error.class, ErrorClass::OutputLimit, "{error}");
@@ -181,7 +191,11 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
     let outcome = Outcome::text("x".repeat(65_537));
     let call = TestCall::new();
     let error = plugin
-        .run_post_hook(call.of(false), &outcome, Duration::from_secs(5))
+        .run_post_hook(
+            call.from(HookOrigin::Configured),
+            &outcome,
+            Duration::from_secs(5),
+        )
         .await;
     assert_eq!(error.unwrap_err().class, ErrorClass::LimitExceeded);
 }
@@ -200,9 +214,16 @@ async fn only_hooks_for_the_plugin_s_own_tools_share_the_instance_of_a_call() {
         ended.map_err(|error| error.code)
     };
     let call = TestCall::new();
-    let (own, configured) = (call.of(true), call.of(false));
+    let (own, configured) = (
+        call.from(HookOrigin::OwnTool),
+        call.from(HookOrigin::Configured),
+    );
     assert!(runs(own).await.is_ok());
-    assert!(runs(TestCall::new().of(true)).await.is_ok());
+    assert!(
+        runs(TestCall::new().from(HookOrigin::OwnTool))
+            .await
+            .is_ok()
+    );
     assert!(runs(configured).await.is_ok());
     assert_eq!(runs(own).await, Err("trap".to_owned()));
     // An instance that failed is not used again.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{BoxFuture, CallError, Failure, Outcome, ToolHook};
 use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent};
-use toolhost_runtime::Plugin;
+use toolhost_runtime::{HookOrigin, Plugin};
 
 use crate::settings::HookSettings;
 
@@ -44,7 +44,7 @@ impl Hook for ComponentHook {
             }
             let response = self
                 .plugin
-                .run_pre_hook(to_runtime_call(call, false), self.timeout)
+                .run_pre_hook(to_runtime_call(call, HookOrigin::Configured), self.timeout)
                 .await;
             response.map_err(|error| hook_error(&error))
         })
@@ -61,7 +61,11 @@ impl Hook for ComponentHook {
             }
             let response = self
                 .plugin
-                .run_post_hook(to_runtime_call(call, false), outcome, self.timeout)
+                .run_post_hook(
+                    to_runtime_call(call, HookOrigin::Configured),
+                    outcome,
+                    self.timeout,
+                )
                 .await;
             response.map_err(|error| hook_error(&error))
         })
@@ -94,7 +98,7 @@ impl Hook for OwnHooks {
             if !self.guards(call, ToolHook::PreToolUse) {
                 return Ok(PreHookResponse::default());
             }
-            let own_call = to_runtime_call(call, true);
+            let own_call = to_runtime_call(call, HookOrigin::OwnTool);
             let decided = self.0.run_pre_hook(own_call, OWN_TIMEOUT).await;
             let mut response = decided.map_err(|error| hook_error(&error))?;
             match &mut response.decision {
@@ -126,19 +130,19 @@ impl Hook for OwnHooks {
             if !self.guards(call, ToolHook::PostToolUse) {
                 return Ok(PostHookResponse::Keep);
             }
-            let own_call = to_runtime_call(call, true);
+            let own_call = to_runtime_call(call, HookOrigin::OwnTool);
             let revised = self.0.run_post_hook(own_call, outcome, OWN_TIMEOUT);
             revised.await.map_err(|error| hook_error(&error))
         })
     }
 }
 
-fn to_runtime_call(call: &HookCall, is_own: bool) -> toolhost_runtime::HookCall<'_> {
+fn to_runtime_call(call: &HookCall, origin: HookOrigin) -> toolhost_runtime::HookCall<'_> {
     toolhost_runtime::HookCall {
         call: &call.call,
         tool: &call.tool,
         mode: &call.mode,
-        is_own,
+        origin,
     }
 }
 

@@ -321,9 +321,9 @@ fn questionable_rules_cause_warnings() {
         deny pl_*
           → no tool is called `pl_*`
         deny tols/uuid
-          → no plugin is called `tols`; did you mean `tools`?
+          → no loaded plugin is called `tols`; did you mean `tools`?
         deny tools/uid
-          → no tool is called `tools/uid`
+          → no tool is called `tools/uid`; did you mean `tools/uuid`?
         allow uuid(src/**)
           → `uuid(src/**)` matches no call: the tool takes no path, command or name
         allow Skill(commit)
