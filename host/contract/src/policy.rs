@@ -71,8 +71,8 @@ pub use rule::Rule;
 pub use rule_example::RuleExample;
 pub use rule_file::{RuleFile, RuleTable};
 pub use rule_spec::{RuleSpec, Tier};
-pub use rule_warnings::NamedTool;
 pub use subject::{PathUse, Subject, TaskUse, is_address};
+pub use tool_names::NamedTool;
 
 /// The call to decide and its context: everything a decision depends on besides the policy.
 #[derive(Debug, Clone, Copy)]

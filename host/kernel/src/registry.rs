@@ -68,7 +68,7 @@ impl ToolEntry {
         ToolHints::new(&self.tool, self.backend.effect_bounds(&self.tool))
     }
 
-    /// Returns the tool with its names, as the check of rules reads it.
+    /// Returns the tool with its names, as rules match them.
     fn named(&self) -> NamedTool<'_> {
         NamedTool {
             plugin: &self.plugin.name,
@@ -80,7 +80,7 @@ impl ToolEntry {
 
     /// Whether a rule denies every call of the tool. Such tools are not listed.
     pub fn is_forbidden(&self, policy: &Policy) -> bool {
-        policy.always_denies(&self.plugin.name, &self.name, &self.tool, &self.keys)
+        policy.always_denies(self.named())
     }
 
     /// Returns the description of the tool for the record of a call.

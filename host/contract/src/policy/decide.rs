@@ -5,12 +5,12 @@ use super::evaluation::{AccessDecision, PriorDecisions, Reason};
 use super::path_pattern::PathRef;
 use super::question::Question;
 use super::rule::Rule;
-use super::tool_names::ToolNames;
+use super::tool_names::{NamedTool, ToolNames};
 use super::{
     Approval, Decision, Denial, DenialCode, Explanation, Grant, HookDecisions, Policy,
     PolicyRequest, ReadGuard, Tier, Verdict,
 };
-use crate::{ChangeSet, Descriptor, PluginName, ToolName, text};
+use crate::{ChangeSet, ToolName, text};
 
 /// Permission to run a call staged, without applying its effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,23 +50,16 @@ impl Policy {
     }
 
     /// Whether a rule denies every call of a tool, whatever its input and caller. Such a tool is not listed.
-    pub fn always_denies(
-        &self,
-        plugin: &PluginName,
-        name: &ToolName,
-        tool: &Descriptor,
-        aliases: &[String],
-    ) -> bool {
-        let names = ToolNames::new(plugin.as_str(), name.as_str(), tool, aliases);
+    pub fn always_denies(&self, named: NamedTool<'_>) -> bool {
+        let names = ToolNames::new(named);
         let rules = &self.inner.rules;
         let denies = |rule: &Rule| {
             rule.decision == Decision::Deny
                 && rule.is_unconditional()
                 && rule.target.is_none()
-                && rule
-                    .forms
-                    .iter()
-                    .any(|form| form.target.is_none() && form.name.matches_every_call(&names, tool))
+                && rule.forms.iter().any(|form| {
+                    form.target.is_none() && form.name.matches_every_call(&names, named.tool)
+                })
         };
         // Within a tier, a rule with a higher priority can take precedence for some calls.
         let outweighed = |deny: &Rule| {

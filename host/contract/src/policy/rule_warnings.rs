@@ -3,23 +3,14 @@
 use super::diagnostic::Diagnostic;
 use super::rule::Rule;
 use super::rule_form::{RuleForm, RuleTarget};
-use super::tool_names::{NamePattern, ToolNames, has_parameter, is_foreign};
+use super::tool_names::{NamePattern, NamedTool, ToolNames, has_parameter, is_foreign};
 use super::{Decision, Policy};
 use crate::path_members::PATH_MEMBERS;
-use crate::{Descriptor, PluginName, ToolHook, ToolName, nearest, text};
+use crate::{Descriptor, PluginName, ToolHook, nearest, text};
 use toolhost_shell_syntax as shell;
 
 /// Names of single tools that users write when they mean every tool that changes files.
 const WRITE_TOOLS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];
-
-/// A loaded tool with all names by which rules can name it.
-#[derive(Debug, Clone, Copy)]
-pub struct NamedTool<'a> {
-    pub plugin: &'a PluginName,
-    pub name: &'a ToolName,
-    pub tool: &'a Descriptor,
-    pub aliases: &'a [String],
-}
 
 impl Policy {
     /// Checks the rules against the loaded tools. The warnings affect no decision.
@@ -107,16 +98,10 @@ struct LoadedTool<'a> {
 
 impl<'a> LoadedTool<'a> {
     fn of(named: &NamedTool<'a>) -> Self {
-        let NamedTool {
-            plugin,
-            name,
-            tool,
-            aliases,
-        } = *named;
         Self {
-            plugin,
-            tool,
-            names: ToolNames::new(plugin.as_str(), name.as_str(), tool, aliases),
+            plugin: named.plugin,
+            tool: named.tool,
+            names: ToolNames::new(*named),
         }
     }
 

@@ -4,7 +4,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::{Decision, PolicyRequest};
-use crate::{Descriptor, Effect, McpToolName, text};
+use crate::{Descriptor, Effect, McpToolName, PluginName, ToolName, text};
 
 /// A group of tools with the same purpose, independent of their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -317,6 +317,15 @@ impl NamePattern {
     }
 }
 
+/// A tool with all names by which rules can name it.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedTool<'a> {
+    pub plugin: &'a PluginName,
+    pub name: &'a ToolName,
+    pub tool: &'a Descriptor,
+    pub aliases: &'a [String],
+}
+
 /// All names of a tool in lower case.
 #[derive(Debug, Clone)]
 pub(super) struct ToolNames {
@@ -340,10 +349,17 @@ impl ToolNames {
             aliases,
             ..
         } = request;
-        Self::new(plugin.as_str(), name.as_str(), tool, aliases)
+        Self::new(NamedTool {
+            plugin,
+            name,
+            tool,
+            aliases,
+        })
     }
 
-    pub(super) fn new(plugin: &str, name: &str, tool: &Descriptor, aliases: &[String]) -> Self {
+    pub(super) fn new(named: NamedTool<'_>) -> Self {
+        let NamedTool { tool, aliases, .. } = named;
+        let (plugin, name) = (named.plugin.as_str(), named.name.as_str());
         let foreign = is_foreign(name, tool);
         let mut granted = vec![name.to_ascii_lowercase()];
         granted.extend(aliases.iter().map(|alias| alias.to_ascii_lowercase()));

@@ -391,7 +391,12 @@ fn c_12_a_tool_is_never_allowed_where_a_rule_denies_all_its_calls() {
     ] {
         let world = Fixture::of(call);
         let policy = policy(rules);
-        let found = policy.always_denies(&world.plugin, &world.name, &world.tool, &world.aliases);
+        let found = policy.always_denies(NamedTool {
+            plugin: &world.plugin,
+            name: &world.name,
+            tool: &world.tool,
+            aliases: &world.aliases,
+        });
         assert_eq!(found, never, "{rules} {call}");
         let verdict = world.decide(&policy, &[]);
         assert!(
