@@ -229,13 +229,10 @@ impl<B: Bindings> Drop for Kept<B> {
         let Some(used) = self.used.take() else {
             return;
         };
-        let export = &self.export;
-        if export.instances.has_idle_processors() {
-            export.create_next_and_drop(&self.limits, Some(used));
-        } else {
-            drop(used);
-            export.create_next(&self.limits);
-        }
+        let is_later = self.export.instances.has_idle_processors();
+        // Otherwise it is dropped here.
+        let used = is_later.then_some(used);
+        self.export.create_next_and_drop(&self.limits, used);
     }
 }
 
@@ -402,8 +399,8 @@ impl ReadyInstances {
         Running(&self.running)
     }
 
-    /// Whether there are fewer running calls than half of the processors. On a busy machine, other threads would not do the work
-    /// sooner, and without the memory in their caches.
+    /// Whether fewer calls run than half of the processors. On a busy machine, another thread would not clear memory sooner, and
+    /// would not have it in its cache.
     fn has_idle_processors(&self) -> bool {
         self.running.load(Ordering::Relaxed) * 2 < self.processors
     }

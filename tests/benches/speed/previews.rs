@@ -34,8 +34,8 @@ pub fn previews(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             .build()
             .await?;
         let mut times = TOOLS.map(|_| Vec::new());
-        // The tools alternate, so that machine load affects all, and each follows each other one equally often, because
-        // work after a call affects the next one.
+        // The tools alternate, so that machine load affects all. Each follows every other one equally often, because work
+        // after a call affects the next call.
         for round in 0..CALLS + 200 {
             let step = 1 + round % (TOOLS.len() - 1);
             for place in 0..TOOLS.len() {

@@ -119,31 +119,26 @@ fn calls(host: &Host, expected: &[ExpectedCall]) -> Vec<(Option<String>, Expecte
 }
 
 fn verdict(call: &ExpectedCall, report: &Report, workspace: Option<&Path>) -> ExampleVerdict {
-    match &report.result {
-        Err(error) => {
-            let failure = Failure {
-                class: error.class,
-                code: &error.code,
-                message: &error.message,
-            };
-            judge(call, Err(failure), workspace)
-        }
+    let text;
+    let outcome = match &report.result {
+        Err(error) => Err(Failure {
+            class: error.class,
+            code: &error.code,
+            message: &error.message,
+        }),
         Ok(outcome) => match &outcome.error {
-            None => judge(
-                call,
-                Ok((&outcome.model_text(), outcome.structured.as_ref())),
-                workspace,
-            ),
-            Some(failure) => {
-                let failure = Failure {
-                    class: ErrorClass::Failed,
-                    code: failure.code.as_deref().unwrap_or_default(),
-                    message: &failure.message,
-                };
-                judge(call, Err(failure), workspace)
+            None => {
+                text = outcome.model_text();
+                Ok((&*text, outcome.structured.as_ref()))
             }
+            Some(failure) => Err(Failure {
+                class: ErrorClass::Failed,
+                code: failure.code.as_deref().unwrap_or_default(),
+                message: &failure.message,
+            }),
         },
-    }
+    };
+    judge(call, outcome, workspace)
 }
 
 #[derive(Clone, Copy)]
