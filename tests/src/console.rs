@@ -132,9 +132,8 @@ impl Session {
             // Without the editing of lines, which draws them several times. Enter ends each answer then.
             command.env("TERM", "dumb");
         }
-        let mut terminal = Terminal::start(&command, "");
-        // Questions are not wrapped.
-        terminal.resize(100, 250);
+        // So wide that questions are not wrapped.
+        let mut terminal = Terminal::start_with_size(&command, "", (100, 250));
         let mut drawn = String::new();
         for line in expected {
             let Some((prompt, typed)) = prompt(line) else {

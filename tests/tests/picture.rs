@@ -38,8 +38,7 @@ fn the_picture_in_the_readme_shows_a_real_session() {
             .env_remove("NO_COLOR")
             .env("TERM", "xterm-256color")
             .current_dir(env.workspace());
-        let mut terminal = Terminal::start(&command, "");
-        terminal.resize(60, 120);
+        let mut terminal = Terminal::start_with_size(&command, "", (60, 120));
         if let Some(keys) = keys {
             terminal.wait_for(KEYS);
             terminal.type_keys(keys);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle_svg::{Term, WIN10_CONSOLE};
 use e2e::root;
-use e2e::terminal::Terminal;
+use e2e::terminal::{Terminal, without_progress};
 use e2e::test_env::TestEnv;
 use expect_test::expect_file;
 use regex::Regex;
@@ -72,14 +72,14 @@ fn run(env: &TestEnv, session: &mut String, line: &str, flags: &[&str]) {
         .env_remove("NO_COLOR")
         .env("TERM", "xterm-256color")
         .current_dir(env.workspace());
-    let mut terminal = Terminal::start(&command, "");
-    terminal.resize(60, u16::try_from(COLUMNS).unwrap());
+    let size = (60, u16::try_from(COLUMNS).unwrap());
+    let mut terminal = Terminal::start_with_size(&command, "", size);
     if asks {
         terminal.wait_for("[y/N] ");
         terminal.type_keys("y\n");
     }
     let (_, output) = terminal.wait();
-    *session += &output.replace('\r', "");
+    *session += &without_progress(&output).replace('\r', "");
 }
 
 /// The same ids, times and paths in each run.
