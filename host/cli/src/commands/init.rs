@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toolhost::Mode;
 use toolhost::grants::ScopeOpener;
-use toolhost::{HostPaths, Mode};
 use toolhost_contract::text;
 use toolhost_net::HostRule;
 
-use super::mcp::edit;
-use crate::config::{self, PathEntry};
+use crate::config::{EditedFile, PathEntry};
 use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::settings::CliSettings;
 use crate::shell_words::split_command;
@@ -86,28 +85,21 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
         let message = format!("{shown}: the name is not UTF-8; rename the directory");
         return Err(CliError::new(Exit::Usage, message));
     };
-    let paths = HostPaths::from_env(|name| std::env::var(name).ok());
-    let Some(file) = paths.config_file() else {
-        let message = "no home directory for a configuration file; set HOME";
-        return Err(CliError::new(Exit::Usage, message));
-    };
-    let before = edit::read(&file).or_exit(Exit::Config)?;
-    let mut document = config::parse_document(&file, before.text()).or_exit(Exit::Config)?;
-    refuse_existing(&document, name, &file)?;
+    let mut file = EditedFile::open(None)?;
+    refuse_existing(&file.document, name, file.path())?;
     let answers = Answers::collect(args)?;
     let plugins = plugin_names(&args.plugins, &directory)?;
-    let shown = add(&mut document, name, &answers, plugins).or_exit(Exit::Config)?;
-    let after = document.to_string();
-    check(&file, &after).inspect_err(|_| {
+    let shown = add(&mut file.document, name, &answers, plugins).or_exit(Exit::Config)?;
+    check(file.path(), &file.document.to_string()).inspect_err(|_| {
         note(&format!(
             "{} was not changed. Your answers:\n\n{shown}",
-            file.display()
+            file.path().display()
         ));
     })?;
-    edit::write(&file, &after).or_exit(Exit::Config)?;
+    file.write()?;
     print(&format!(
         "added to {}:\n\n{shown}\nStart the host here with `{} run`.",
-        file.display(),
+        file.path().display(),
         started_as()
     ))
     .or_exit(Exit::Internal)?;

@@ -12,7 +12,7 @@ use toolhost_contract::units::parse_duration;
 use toolhost_mcp_client::{LoginPage, ServerConfig, TransportConfig};
 
 use crate::commands::plugins::print_answer;
-use crate::config::PathEntry;
+use crate::config::{EditedFile, PathEntry};
 use crate::control::{self, ControlAnswer, ControlRequest, running_hosts};
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::host_args::HostArgs;
@@ -22,12 +22,10 @@ use crate::terminal::prompter::confirm;
 use crate::terminal::{note, print};
 
 mod approve;
-pub mod edit;
+mod edit;
 mod learn;
 mod proposal;
 mod server_state;
-
-use edit::ConfigText;
 
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
@@ -242,17 +240,11 @@ fn find<'a>(settings: &'a CliSettings, name: &str) -> Result<&'a ServerSettings,
         })
 }
 
-/// The configuration file to edit: the one that other commands read, or the path where it would be created.
-fn config_file(args: &FileArgs, settings: &CliSettings) -> Result<PathBuf, CliError> {
-    args.config
-        .clone()
-        .or_else(|| control::config_file(settings))
-        .ok_or_else(|| {
-            CliError::new(
-                Exit::Usage,
-                "no home directory for a configuration file; pass --config FILE",
-            )
-        })
+/// The configuration file that other commands read.
+fn open_config(args: &FileArgs, settings: &CliSettings) -> Result<EditedFile, CliError> {
+    let path = args.config.clone();
+    let path = path.or_else(|| control::config_file(settings));
+    EditedFile::open(path.as_deref())
 }
 
 /// What `add` does with a server that exists.
@@ -274,22 +266,6 @@ fn check_existing(settings: &CliSettings, name: &str, existing: Existing) -> Res
     }
 }
 
-/// The text of the configuration file with the new or changed server.
-fn changed_config(
-    before: &ConfigText,
-    args: &AddArgs,
-    existing: Existing,
-) -> Result<String, CliError> {
-    let without = match existing {
-        Existing::Refuse => before.clone(),
-        Existing::Replace => {
-            let without = edit::remove_server(before, &args.name).or_exit(Exit::Config)?;
-            before.with_text(without)
-        }
-    };
-    edit::add_server(&without, args).or_exit(Exit::Config)
-}
-
 fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     let settings = match &args.file.config {
         // A missing file is created.
@@ -297,17 +273,19 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
         _ => load(&args.file)?,
     };
     check_existing(&settings, &args.name, existing)?;
-    let file = config_file(&args.file, &settings)?;
-    let before = edit::read(&file).or_exit(Exit::Config)?;
-    let after = changed_config(&before, args, existing)?;
+    let mut file = open_config(&args.file, &settings)?;
+    if existing == Existing::Replace {
+        edit::remove_server(&mut file.document, &args.name).or_exit(Exit::Config)?;
+    }
+    edit::add_server(&mut file.document, args).or_exit(Exit::Config)?;
     // The approval covers the server as every other command reads it. Therefore the file is written first and read
     // back, and restored if the approval is denied.
-    edit::write(&file, &after).or_exit(Exit::Config)?;
+    file.write()?;
     let read = FileArgs {
-        config: Some(file.clone()),
+        config: Some(file.path().to_owned()),
     };
     let undo = |failure: CliError| {
-        let _ = edit::restore(&file, &before);
+        let _ = file.restore();
         failure
     };
     let settings = load(&read).map_err(undo)?;
@@ -329,7 +307,7 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
             .approve(&args.name, config.digest())
             .or_exit(Exit::Store)?,
         Some(false) => {
-            edit::restore(&file, &before).or_exit(Exit::Config)?;
+            file.restore()?;
             note(match existing {
                 Existing::Refuse => "not added",
                 Existing::Replace => "not updated",
@@ -341,7 +319,7 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
             args.name
         )),
     }
-    let (name, file) = (&args.name, file.display());
+    let (name, file) = (&args.name, file.path().display());
     print(&match existing {
         Existing::Refuse => format!("added {name} to {file}"),
         Existing::Replace => format!("updated {name} in {file}"),
@@ -354,13 +332,13 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
 fn remove(args: &NamedArgs) -> Result<Exit, CliError> {
     let settings = load(&args.file)?;
     find(&settings, &args.name)?;
-    let file = config_file(&args.file, &settings)?;
-    let before = edit::read(&file).or_exit(Exit::Config)?;
-    let after = edit::remove_server(&before, &args.name).or_exit(Exit::Config)?;
-    edit::write(&file, &after).or_exit(Exit::Config)?;
+    let mut file = open_config(&args.file, &settings)?;
+    edit::remove_server(&mut file.document, &args.name).or_exit(Exit::Config)?;
+    file.write()?;
     servers::delete_stored(&ServerStorage::from_settings(&settings), &args.name)
         .or_exit(Exit::Store)?;
-    print(&format!("removed {} from {}", args.name, file.display())).or_exit(Exit::Internal)?;
+    let path = file.path().display();
+    print(&format!("removed {} from {path}", args.name)).or_exit(Exit::Internal)?;
     let data = settings.core.host_paths.server_data_dir();
     if let Some(data) = data
         .map(|data| data.join(&args.name))

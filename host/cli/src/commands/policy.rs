@@ -1,19 +1,17 @@
 //! `host policy`: explains the decision about a call, checks rules, and edits those of the configuration file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueHint};
 use toml_edit::{Array, DocumentMut, Item, RawString, Table, value};
-use toolhost::HostPaths;
 use toolhost_contract::policy::Decision;
 use toolhost_contract::{Principal, text};
 use toolhost_kernel::{NoPrompter, Prompter};
 
-use super::mcp::edit;
-use crate::config::{self, RuleText};
-use crate::exit::{CliError, Exit, OrExit, current_directory};
+use crate::config::{EditedFile, RuleText};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
 use crate::input;
 use crate::json;
@@ -101,38 +99,17 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
     }
 }
 
-/// A configuration file whose rules are changed. It stays as it is if the result is invalid.
-struct EditedFile {
-    path: PathBuf,
-    document: DocumentMut,
-}
-
-impl EditedFile {
-    fn open(path: Option<&Path>) -> Result<Self, CliError> {
-        let paths = HostPaths::from_env(|name| std::env::var(name).ok());
-        let Some(path) = path.map(Path::to_owned).or_else(|| paths.config_file()) else {
-            let message = "no home directory for a configuration file; set HOME, or pass --config";
-            return Err(CliError::new(Exit::Usage, message));
-        };
-        let path = current_directory()?.join(path);
-        let text = edit::read(&path).or_exit(Exit::Config)?;
-        let document = config::parse_document(&path, text.text()).or_exit(Exit::Config)?;
-        Ok(Self { path, document })
-    }
-
-    /// Writes the file, says what was done with the rules, and returns the new settings.
-    fn write(&self, done: &str, rules: &[&str]) -> Result<CliSettings, CliError> {
-        let after = self.document.to_string();
-        let settings = CliSettings::of_text(&self.path, &after)?;
-        edit::write(&self.path, &after).or_exit(Exit::Config)?;
-        let message = format!(
-            "{done} `allow` under [policy] in {}: {}",
-            self.path.display(),
-            shown(rules)
-        );
-        print(&message).or_exit(Exit::Internal)?;
-        Ok(settings)
-    }
+/// Writes the file unless the result is invalid, says what was done with the rules, and returns the new settings.
+fn write(file: &EditedFile, done: &str, rules: &[&str]) -> Result<CliSettings, CliError> {
+    let settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
+    file.write()?;
+    let message = format!(
+        "{done} `allow` under [policy] in {}: {}",
+        file.path().display(),
+        shown(rules)
+    );
+    print(&message).or_exit(Exit::Internal)?;
+    Ok(settings)
 }
 
 fn shown(rules: &[&str]) -> String {
@@ -145,11 +122,11 @@ async fn allow(args: RulesArgs) -> Result<Exit, CliError> {
     let mut file = EditedFile::open(args.config.as_deref())?;
     let added = add_allow_rules(&mut file.document, &args.rules).or_exit(Exit::Config)?;
     if added.is_empty() {
-        let message = format!("{} has these rules already", file.path.display());
+        let message = format!("{} has these rules already", file.path().display());
         print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
-    let settings = file.write("added to", &added)?;
+    let settings = write(&file, "added to", &added)?;
     warn_of_unknown_tools(&settings, &added).await;
     Ok(Exit::Ok)
 }
@@ -159,9 +136,9 @@ fn remove(args: &RulesArgs) -> Result<Exit, CliError> {
     let mut rules: Vec<&str> = args.rules.iter().map(RuleText::as_str).collect();
     rules.dedup();
     remove_allow_rules(&mut file.document, &rules).map_err(|reason| {
-        CliError::new(Exit::Usage, format!("{}: {reason}", file.path.display()))
+        CliError::new(Exit::Usage, format!("{}: {reason}", file.path().display()))
     })?;
-    file.write("removed from", &rules)?;
+    write(&file, "removed from", &rules)?;
     Ok(Exit::Ok)
 }
 

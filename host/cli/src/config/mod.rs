@@ -9,6 +9,7 @@ use toolhost_kernel::Durability;
 use toolhost_packages::Identity;
 
 mod ab_test;
+mod edited_file;
 mod expand;
 mod external_access;
 mod file;
@@ -27,6 +28,7 @@ mod tools;
 mod values;
 
 pub use ab_test::AbTestTable;
+pub use edited_file::EditedFile;
 pub use expand::expand_variables;
 pub use external_access::ProgramName;
 pub use file::Config;
@@ -35,7 +37,7 @@ pub use mcp::McpTable;
 pub use other_systems::{McpServer, SandboxSetting, SandboxTable, Secret, WebSearch};
 pub use policy::{ImportKind, PermissionTable, PolicyTable};
 pub use project::ProjectTable;
-pub use read::{FileFormat, parse, parse_document, parse_value, read, read_trusted};
+pub use read::{FileFormat, parse, parse_value, read, read_trusted};
 pub use rule_text::RuleText;
 pub use values::{Bound, PathEntry, UseTools, Variable};
 

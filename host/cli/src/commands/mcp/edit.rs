@@ -1,90 +1,14 @@
-//! Edits of the servers in a configuration file that preserve comments and all other lines.
-
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::Path;
+//! Edits of the servers in a configuration file.
 
 use anyhow::{Context as _, bail};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 use toolhost_contract::Access;
-use toolhost_hostfiles::read_text;
 
 use super::AddArgs;
 use super::proposal::Proposal;
 
-/// Maximum size of a configuration file in bytes.
-const MAX_BYTES: u64 = 1 << 20;
-
-/// The text of a file that may not exist yet.
-#[derive(Clone)]
-pub struct ConfigText {
-    text: String,
-    exists: bool,
-}
-
-impl ConfigText {
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The file with another text.
-    pub fn with_text(&self, text: String) -> Self {
-        Self {
-            text,
-            exists: self.exists,
-        }
-    }
-}
-
-pub fn read(file: &Path) -> anyhow::Result<ConfigText> {
-    if file.extension().is_none_or(|extension| extension != "toml") {
-        bail!(
-            "{}: commands edit only .toml files; make this change by hand",
-            file.display()
-        );
-    }
-    match read_text(file, MAX_BYTES) {
-        Ok(text) => Ok(ConfigText { text, exists: true }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ConfigText {
-            text: String::new(),
-            exists: false,
-        }),
-        Err(error) => Err(error).context(file.display().to_string()),
-    }
-}
-
-/// Writes the file atomically.
-pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let written = || -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        // A symlink is followed and stays a symlink.
-        let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        let directory = target.parent().unwrap_or(folder);
-        let mut new = tempfile::NamedTempFile::new_in(directory)?;
-        new.write_all(text.as_bytes())?;
-        if let Ok(known) = fs::metadata(&target) {
-            new.as_file().set_permissions(known.permissions())?;
-        }
-        new.persist(&target).map_err(|error| error.error)?;
-        Ok(())
-    };
-    written().with_context(|| file.display().to_string())
-}
-
-pub fn restore(file: &Path, before: &ConfigText) -> anyhow::Result<()> {
-    if before.exists {
-        return write(file, &before.text);
-    }
-    fs::remove_file(file).with_context(|| file.display().to_string())
-}
-
-pub fn add_server(before: &ConfigText, args: &AddArgs) -> anyhow::Result<String> {
-    let mut file: DocumentMut = before.text.parse()?;
-    let key = servers_key(&file);
+pub fn add_server(file: &mut DocumentMut, args: &AddArgs) -> anyhow::Result<()> {
+    let key = servers_key(file);
     let servers = file.entry(key).or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);
@@ -129,7 +53,7 @@ pub fn add_server(before: &ConfigText, args: &AddArgs) -> anyhow::Result<String>
         bail!("server `{}` already exists; remove it first", args.name);
     }
     servers.insert(&args.name, Item::Table(server));
-    Ok(file.to_string())
+    Ok(())
 }
 
 /// The key `sandbox`; none for the default, a sandbox without access.
@@ -167,12 +91,11 @@ pub fn path_entry(path: &str, access: Access) -> String {
 
 /// Adds the paths and hosts to the sandbox of a server.
 pub fn extend_sandbox(
-    before: &ConfigText,
+    file: &mut DocumentMut,
     name: &str,
     proposal: &Proposal,
-) -> anyhow::Result<String> {
-    let mut file: DocumentMut = before.text.parse()?;
-    let key = servers_key(&file);
+) -> anyhow::Result<()> {
+    let key = servers_key(file);
     let servers = file.get_mut(key).and_then(Item::as_table_like_mut);
     let server = servers
         .and_then(|servers| servers.get_mut(name))
@@ -197,12 +120,11 @@ pub fn extend_sandbox(
         };
         list.extend(added);
     }
-    Ok(file.to_string())
+    Ok(())
 }
 
-pub fn remove_server(before: &ConfigText, name: &str) -> anyhow::Result<String> {
-    let mut file: DocumentMut = before.text.parse()?;
-    let key = servers_key(&file);
+pub fn remove_server(file: &mut DocumentMut, name: &str) -> anyhow::Result<()> {
+    let key = servers_key(file);
     let servers = file.get_mut(key).and_then(Item::as_table_like_mut);
     let Some(servers) = servers else {
         bail!("the servers are not a table `[{key}]`; remove `{name}` by hand");
@@ -213,7 +135,7 @@ pub fn remove_server(before: &ConfigText, name: &str) -> anyhow::Result<String> 
     if servers.is_empty() {
         file.remove(key);
     }
-    Ok(file.to_string())
+    Ok(())
 }
 
 /// The key of the servers in the spelling of the file.
@@ -235,13 +157,6 @@ mod tests {
     use crate::commands::mcp::McpCommand;
     use crate::config::PathEntry;
 
-    fn text(text: &str) -> ConfigText {
-        ConfigText {
-            text: text.to_owned(),
-            exists: true,
-        }
-    }
-
     fn check(before: &str, arguments: &[&str], expected: Expect) {
         let line = ["host", "mcp", "add"].iter().chain(arguments);
         let Command::Mcp {
@@ -250,11 +165,13 @@ mod tests {
         else {
             unreachable!()
         };
-        let shown = match add_server(&text(before), &args) {
-            Ok(after) => {
+        let mut file: DocumentMut = before.parse().unwrap();
+        let shown = match add_server(&mut file, &args) {
+            Ok(()) => {
+                let after = file.to_string();
                 // Removing the added server restores the file.
-                let back = remove_server(&text(&after), &args.name).unwrap();
-                assert_eq!(back.trim(), before.trim());
+                remove_server(&mut file, &args.name).unwrap();
+                assert_eq!(file.to_string().trim(), before.trim());
                 after
             }
             Err(error) => format!("{error:#}"),
@@ -357,7 +274,10 @@ mod tests {
             hosts: ["x.example".to_owned()].into(),
             notes: Vec::new(),
         };
-        let extended = |before: &str| extend_sandbox(&text(before), "one", &proposal);
+        let extended = |before: &str| {
+            let mut file: DocumentMut = before.parse().unwrap();
+            extend_sandbox(&mut file, "one", &proposal).map(|()| file.to_string())
+        };
         let after = extended("[mcp_servers.one] # mine\ncommand = \"x\"\n").unwrap();
         assert_eq!(
             after,
@@ -374,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_edited_are_errors() {
+    fn servers_that_cannot_be_added_are_errors() {
         check(
             "[mcp_servers.a]\nurl = \"https://a\"\n",
             &["a", "--url", "https://b"],
@@ -385,7 +305,5 @@ mod tests {
             &["b", "--url", "https://b"],
             expect!["`mcp_servers` is a list; add the server by hand"],
         );
-        let error = read(Path::new("x.yaml")).err().unwrap().to_string();
-        assert!(error.contains("only .toml files"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use toolhost_mcp_client::{
 
 use super::proposal::{Proposal, ProposalContext, propose};
 use super::{
-    FileArgs, approval_text, config_file, confirm_unless, edit, find, load, reload_running_hosts,
+    FileArgs, approval_text, confirm_unless, edit, find, load, open_config, reload_running_hosts,
 };
 use crate::commands::run::{self, RunArgs};
 use crate::exit::{CliError, Exit, OrExit as _};
@@ -164,17 +164,16 @@ fn apply(args: &LearnArgs, config: ServerConfig, proposal: &Proposal) -> Result<
     let settings = load(&file_args)?;
     check_unchanged(&server_config(&settings, &args.name)?, &config)?;
     let agreed = extended(config, proposal);
-    let file = config_file(&file_args, &settings)?;
-    let before = edit::read(&file).or_exit(Exit::Config)?;
-    let after = edit::extend_sandbox(&before, &args.name, proposal).or_exit(Exit::Config)?;
-    let question = format!("allow all of it, in {}?", shown_path(&file));
+    let mut file = open_config(&file_args, &settings)?;
+    edit::extend_sandbox(&mut file.document, &args.name, proposal).or_exit(Exit::Config)?;
+    let question = format!("allow all of it, in {}?", shown_path(file.path()));
     if confirm_unless(&question, args.yes) != Some(true) {
         note("nothing was changed");
         return Ok(());
     }
-    edit::write(&file, &after).or_exit(Exit::Config)?;
+    file.write()?;
     let read = FileArgs {
-        config: Some(file.clone()),
+        config: Some(file.path().to_owned()),
     };
     let approved = load(&read).and_then(|settings| {
         check_unchanged(&server_config(&settings, &args.name)?, &agreed)?;
@@ -185,9 +184,13 @@ fn apply(args: &LearnArgs, config: ServerConfig, proposal: &Proposal) -> Result<
         Ok(settings)
     });
     let settings = approved.inspect_err(|_| {
-        let _ = edit::restore(&file, &before);
+        let _ = file.restore();
     })?;
-    note(&format!("changed {} in {}", args.name, shown_path(&file)));
+    note(&format!(
+        "changed {} in {}",
+        args.name,
+        shown_path(file.path())
+    ));
     reload_running_hosts(&settings);
     Ok(())
 }
