@@ -40,6 +40,8 @@ pub struct CompileCache {
 pub enum EntryKind {
     /// Machine code.
     Code,
+    /// The digest under which the code of a file is stored.
+    CodeDigest,
     /// What a component says about itself, as JSON.
     Description,
     /// What a file says about its component, as JSON.
@@ -50,8 +52,9 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Code,
+        Self::CodeDigest,
         Self::Description,
         Self::PackedDescription,
         Self::FileDigest,
@@ -60,6 +63,7 @@ impl EntryKind {
     fn extension(self) -> &'static str {
         match self {
             Self::Code => "code",
+            Self::CodeDigest => "component",
             Self::Description => "tools",
             Self::PackedDescription => "packed",
             Self::FileDigest => "digest",

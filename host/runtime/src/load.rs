@@ -20,8 +20,9 @@ use crate::instance::{self, CallEnvironment};
 use crate::linked_code::{Linked, LinkedCode, Tools};
 use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
-use crate::{LoadError, RuntimeError, engine, scan};
+use crate::{LoadError, RuntimeError, engine};
 
+mod code;
 mod contract_check;
 mod known;
 mod packed_tools;
@@ -304,8 +305,7 @@ impl Runtime {
         path: &Path,
         digest: Digest,
     ) -> Result<(), LoadError> {
-        let cache = self.0.cache.as_ref();
-        if cache.is_none_or(|cache| cache.renew(EntryKind::Code, digest)) {
+        if self.0.cache.is_none() || self.code_state(digest) == CodeState::Cached {
             return Ok(());
         }
         let component = self.compile(path, digest).await?;
@@ -326,46 +326,6 @@ impl Runtime {
             panic!("linked above")
         };
         Ok(tools)
-    }
-
-    async fn component(
-        &self,
-        path: &Path,
-        bytes: &[u8],
-        digest: Digest,
-    ) -> Result<(Component, CodeState), LoadError> {
-        if let Some(component) = self.cached(digest) {
-            return Ok((component, CodeState::Cached));
-        }
-        scan::check(path, bytes)?;
-        let code = {
-            let _turn = self.0.compilers.acquire().await;
-            // Another task may have compiled it meanwhile.
-            if let Some(component) = self.cached(digest) {
-                return Ok((component, CodeState::Cached));
-            }
-            self.0.compiler.compile(path, bytes).await?
-        };
-        // SAFETY: the bytes were just produced by our own compiler, in a child process that runs our own program.
-        let component =
-            unsafe { Component::deserialize(&self.0.engine, &code) }.map_err(|error| {
-                LoadError::Compile {
-                    path: path.to_owned(),
-                    reason: format!("{error:#}"),
-                }
-            })?;
-        if let Some(cache) = &self.0.cache {
-            // Without the entry, the next start compiles again.
-            let _ = cache.put(EntryKind::Code, digest, &code);
-        }
-        Ok((component, CodeState::Compiled))
-    }
-
-    fn cached(&self, digest: Digest) -> Option<Component> {
-        let code = self.0.cache.as_ref()?.get(EntryKind::Code, digest)?;
-        // SAFETY: the MAC proves that this host wrote exactly these bytes for this component and engine, and they
-        // are in our memory, where no other process can change them.
-        unsafe { Component::deserialize(&self.0.engine, &code) }.ok()
     }
 }
 

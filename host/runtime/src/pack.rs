@@ -36,6 +36,23 @@ pub fn pack(
     Ok(packed)
 }
 
+/// Returns the component without the sections that [`pack`] appends.
+pub(crate) fn unpacked<'a>(path: &Path, component: &'a [u8]) -> Result<&'a [u8], LoadError> {
+    let outline = scan::outline(path, &mut Cursor::new(component))?;
+    let manifest = outline.manifest.as_ref().map(String::as_bytes);
+    let mut unpacked = component;
+    for (name, content) in [
+        (TOOLS_SECTION, outline.tools.as_deref()),
+        (MANIFEST_SECTION, manifest),
+    ] {
+        if let Some(content) = content {
+            let section = custom_section(name, content);
+            unpacked = unpacked.strip_suffix(&section[..]).unwrap_or(unpacked);
+        }
+    }
+    Ok(unpacked)
+}
+
 pub(crate) fn custom_section(name: &str, content: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     leb128(&mut body, name.len());

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::tests::hooks_component;
-use crate::{CodeState, Compiler, Loaded, Runtime, RuntimeSettings};
+use crate::{CodeState, Compiler, Loaded, Runtime, RuntimeSettings, pack};
+
+/// A custom section named `x`.
+const EMPTY_SECTION: [u8; 4] = [0, 2, 1, b'x'];
 
 /// Loads the plugin as another process would.
 async fn load(dir: &Path, date: &str) -> Loaded {
@@ -71,6 +74,27 @@ async fn code_that_the_cache_has_lost_is_compiled_again() {
 }
 
 #[tokio::test]
+async fn a_component_is_not_compiled_again_for_another_manifest() {
+    let dir = dir();
+    let file = dir.path().join("hook.wasm");
+    let mut digest = load(dir.path(), "1").await.digest();
+    for version in ["1.0.0", "1.0.1"] {
+        let manifest =
+            format!("name = \"hook\"\nversion = \"{version}\"\ndescription = \"Hooks\"\n");
+        let packed = pack(&file, &hooks_component(), "plugin.toml", &manifest, None);
+        fs::write(&file, packed.unwrap()).unwrap();
+        let loaded = load(dir.path(), "1").await;
+        assert_eq!(loaded.code_state(), CodeState::Cached);
+        assert_eq!(loaded.manifest().version, version);
+        assert_ne!(std::mem::replace(&mut digest, loaded.digest()), digest);
+    }
+    let mut other = hooks_component();
+    other.extend(EMPTY_SECTION);
+    fs::write(&file, other).unwrap();
+    assert!(load(dir.path(), "1").await.code_state() == CodeState::Compiled);
+}
+
+#[tokio::test]
 async fn a_file_that_was_replaced_is_not_compiled_in_its_place() {
     let dir = dir();
     load(dir.path(), "1").await;
@@ -78,8 +102,7 @@ async fn a_file_that_was_replaced_is_not_compiled_in_its_place() {
     remove(dir.path(), "code");
     let file = dir.path().join("hook.wasm");
     let mut other = hooks_component();
-    // An empty custom section named `x`.
-    other.extend([0, 2, 1, b'x']);
+    other.extend(EMPTY_SECTION);
     fs::write(&file, other).unwrap();
     let error = has_code(&known).await.unwrap_err();
     assert_eq!(

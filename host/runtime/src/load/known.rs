@@ -97,14 +97,4 @@ impl Runtime {
         self.loaded(path, digest, manifest, description, code_state, None)
             .map(Some)
     }
-
-    /// Whether the cache has the code, which counts as a use of it.
-    pub(super) fn code_state(&self, digest: Digest) -> CodeState {
-        let cache = self.0.cache.as_ref();
-        if cache.is_some_and(|cache| cache.renew(EntryKind::Code, digest)) {
-            CodeState::Cached
-        } else {
-            CodeState::NotCompiled
-        }
-    }
 }
