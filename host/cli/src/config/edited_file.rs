@@ -10,12 +10,13 @@ use toolhost::HostPaths;
 use toolhost_hostfiles::read_text;
 
 use super::read::parse_document;
-use crate::exit::{CliError, Exit, OrExit as _};
+use crate::exit::{CliError, Exit, OrExit as _, current_directory};
 
 /// Maximum size in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub struct EditedFile {
+    /// Absolute.
     path: PathBuf,
     /// `None` if the file does not exist yet.
     before: Option<String>,
@@ -27,10 +28,10 @@ impl EditedFile {
     pub fn open(path: Option<&Path>) -> Result<Self, CliError> {
         let user_file = || HostPaths::from_env(|name| std::env::var(name).ok()).config_file();
         let Some(path) = path.map(Path::to_owned).or_else(user_file) else {
-            let message = "no home directory for a configuration file; set HOME, or pass --config";
+            let message = "no home directory for a configuration file; set HOME or XDG_CONFIG_HOME";
             return Err(CliError::new(Exit::Usage, message));
         };
-        Self::read(&path).or_exit(Exit::Config)
+        Self::read(&current_directory()?.join(path)).or_exit(Exit::Config)
     }
 
     fn read(path: &Path) -> anyhow::Result<Self> {
@@ -48,7 +49,7 @@ impl EditedFile {
         };
         let document = parse_document(path, before.as_deref().unwrap_or_default())?;
         Ok(Self {
-            path: std::path::absolute(path)?,
+            path: path.to_owned(),
             before,
             document,
         })
@@ -77,7 +78,11 @@ impl EditedFile {
             let folder = self.path.parent().unwrap_or(&self.path);
             fs::create_dir_all(folder)?;
             // A symlink is followed and stays a symlink.
-            let target = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+            let target = if self.path.is_symlink() {
+                fs::canonicalize(&self.path)?
+            } else {
+                self.path.clone()
+            };
             let directory = target.parent().unwrap_or(folder);
             let mut new = tempfile::NamedTempFile::new_in(directory)?;
             new.write_all(text.as_bytes())?;
@@ -125,6 +130,9 @@ mod tests {
         file.restore().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), BEFORE);
         assert!(link.is_symlink());
+        fs::remove_file(&path).unwrap();
+        let file = EditedFile::open(Some(&link)).unwrap();
+        assert!(file.write().is_err() && link.is_symlink());
     }
 
     #[test]
