@@ -40,8 +40,6 @@ pub struct CompileCache {
 pub enum EntryKind {
     /// Machine code.
     Code,
-    /// The digest under which the code of a file is stored.
-    CodeDigest,
     /// What a component says about itself, as JSON.
     Description,
     /// What a file says about its component, as JSON.
@@ -49,24 +47,26 @@ pub enum EntryKind {
     /// The digest of a file. Instead of a digest, the name of the entry has a hash of what identifies this version of the
     /// file.
     FileDigest,
+    /// The digest under which the code of a file is stored.
+    CodeDigest,
 }
 
 impl EntryKind {
     const ALL: [Self; 5] = [
         Self::Code,
-        Self::CodeDigest,
         Self::Description,
         Self::PackedDescription,
         Self::FileDigest,
+        Self::CodeDigest,
     ];
 
     fn extension(self) -> &'static str {
         match self {
             Self::Code => "code",
-            Self::CodeDigest => "component",
             Self::Description => "tools",
             Self::PackedDescription => "packed",
             Self::FileDigest => "digest",
+            Self::CodeDigest => "component",
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use toolhost_contract::manifest::{MANIFEST_SECTION, TOOLS_SECTION};
+
+use crate::pack::{custom_section, unpacked};
 use crate::tests::hooks_component;
 use crate::{CodeState, Compiler, Loaded, Runtime, RuntimeSettings, pack};
 
@@ -11,14 +14,18 @@ const EMPTY_SECTION: [u8; 4] = [0, 2, 1, b'x'];
 
 /// Loads the plugin as another process would.
 async fn load(dir: &Path, date: &str) -> Loaded {
+    let runtime = runtime(dir, date);
+    runtime.load(&dir.join("hook.wasm")).await.unwrap()
+}
+
+fn runtime(dir: &Path, date: &str) -> Runtime {
     let runtime = Runtime::new(RuntimeSettings {
         cache_dir: Some(dir.join("cache")),
         compiler: Compiler::InProcess,
         max_concurrent: 1,
         environment: vec![("date".to_owned(), date.to_owned())],
     });
-    let runtime = runtime.unwrap();
-    runtime.load(&dir.join("hook.wasm")).await.unwrap()
+    runtime.unwrap()
 }
 
 fn dir() -> tempfile::TempDir {
@@ -92,6 +99,43 @@ async fn a_component_is_not_compiled_again_for_another_manifest() {
     other.extend(EMPTY_SECTION);
     fs::write(&file, other).unwrap();
     assert!(load(dir.path(), "1").await.code_state() == CodeState::Compiled);
+}
+
+#[test]
+fn only_the_sections_that_were_packed_are_left_out() {
+    let path = Path::new("a.wasm");
+    let component = hooks_component();
+    let manifest = custom_section(MANIFEST_SECTION, b"name = \"a\"");
+    let tools = custom_section(TOOLS_SECTION, b"{}");
+    let unpacked_len = |parts: &[&[u8]]| {
+        let file = [&[&component[..]], parts].concat().concat();
+        unpacked(path, &file).map(<[u8]>::len).unwrap()
+    };
+    let rest = |parts: &[&[u8]]| component.len() + parts.concat().len();
+    assert_eq!(unpacked_len(&[]), rest(&[]));
+    assert_eq!(unpacked_len(&[&manifest]), rest(&[]));
+    assert_eq!(unpacked_len(&[&manifest, &tools]), rest(&[]));
+    // `host pack` does not write this.
+    assert_eq!(
+        unpacked_len(&[&manifest, &EMPTY_SECTION]),
+        rest(&[&manifest, &EMPTY_SECTION])
+    );
+}
+
+#[tokio::test]
+async fn bytes_within_another_section_are_not_compiled_without_it() {
+    let dir = dir();
+    let file = dir.path().join("hook.wasm");
+    let tools = custom_section(TOOLS_SECTION, b"{");
+    let mut crafted = hooks_component();
+    crafted.extend(&tools);
+    // A section named `x` that contains a copy of the other one.
+    let body = [&[1, b'x'], &tools[..]].concat();
+    crafted.extend([0, u8::try_from(body.len()).unwrap()]);
+    crafted.extend(body);
+    fs::write(&file, crafted).unwrap();
+    let runtime = runtime(dir.path(), "1");
+    assert!(runtime.load(&file).await.is_err());
 }
 
 #[tokio::test]

@@ -24,18 +24,20 @@ impl Runtime {
         if let Some(component) = self.cached(digest) {
             return Ok((component, CodeState::Cached));
         }
-        scan::check(path, bytes)?;
-        let code_digest = Digest(Sha256::digest(pack::unpacked(path, bytes)?).into());
+        // Exactly these bytes are hashed and compiled, so that files with the same code digest have the same code.
+        let unpacked = pack::unpacked(path, bytes)?;
+        scan::check(path, unpacked)?;
+        let code_digest = Digest(Sha256::digest(unpacked).into());
         let _turn = self.0.compilers.acquire().await;
         // Also if another task compiled it meanwhile.
         let (component, code_state) = if let Some(component) = self.cached_code(code_digest) {
             (component, CodeState::Cached)
         } else {
-            let component = self.compile_code(path, bytes, code_digest).await?;
+            let component = self.compile_code(path, unpacked, code_digest).await?;
             (component, CodeState::Compiled)
         };
         if let Some(cache) = &self.0.cache {
-            // Without the entry, the next start computes the digest again.
+            // Without the entry, the code counts as not compiled.
             let _ = cache.put(EntryKind::CodeDigest, digest, &code_digest.0);
         }
         Ok((component, code_state))
@@ -44,10 +46,10 @@ impl Runtime {
     async fn compile_code(
         &self,
         path: &Path,
-        bytes: &[u8],
+        component: &[u8],
         code_digest: Digest,
     ) -> Result<Component, LoadError> {
-        let code = self.0.compiler.compile(path, bytes).await?;
+        let code = self.0.compiler.compile(path, component).await?;
         // SAFETY: the bytes were just produced by our own compiler, in a child process that runs our own program.
         let component = unsafe { Component::deserialize(&self.0.engine, &code) };
         let component = component.map_err(|error| LoadError::Compile {
