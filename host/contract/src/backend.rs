@@ -20,6 +20,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Backend: Send + Sync {
     fn tools(&self) -> &[Descriptor];
 
+    /// Returns whether the schemas of the tools were checked by the kernel before. Then the kernel compiles a schema at its
+    /// first use, and otherwise when the tools are registered.
+    fn has_checked_schemas(&self) -> bool {
+        false
+    }
+
     /// Runs a call. Requires a [`Grant`], which only [`crate::policy`] creates.
     fn invoke(
         &self,

@@ -6,6 +6,8 @@ mod input_shape;
 mod measure;
 mod repair;
 
+use std::sync::OnceLock;
+
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value};
 use toolhost_contract::{CallError, Descriptor, ErrorClass, Outcome, exact_integers, text, units};
@@ -30,8 +32,11 @@ pub fn check_schemas(tool: &Descriptor) -> Result<(), SchemaError> {
     ToolSchemas::compile(tool).map(drop)
 }
 
-/// The compiled schemas of one tool.
-pub(crate) struct ToolSchemas {
+/// The schemas of one tool. By default they are compiled when they are first used.
+#[derive(Default)]
+pub(crate) struct ToolSchemas(OnceLock<CompiledSchemas>);
+
+struct CompiledSchemas {
     input: CostedValidator,
     output: Option<CostedValidator>,
     shape: InputShape,
@@ -43,8 +48,8 @@ struct CostedValidator {
     cost: Cost,
 }
 
-impl ToolSchemas {
-    pub(crate) fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
+impl CompiledSchemas {
+    fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
         let refuse = |which, reason: String| SchemaError {
             which,
             reason: text::escape_line(&reason, 300),
@@ -67,6 +72,21 @@ impl ToolSchemas {
             shape: InputShape::of(&tool.input_schema),
         })
     }
+}
+
+impl ToolSchemas {
+    pub(crate) fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
+        CompiledSchemas::compile(tool).map(|compiled| Self(OnceLock::from(compiled)))
+    }
+
+    fn compiled(&self, tool: &Descriptor) -> Result<&CompiledSchemas, Box<CallError>> {
+        if let Some(compiled) = self.0.get() {
+            return Ok(compiled);
+        }
+        let compiled = CompiledSchemas::compile(tool);
+        let compiled = compiled.map_err(|error| CallError::internal(error.to_string()))?;
+        Ok(self.0.get_or_init(|| compiled))
+    }
 
     /// Validates an input. Returns an object that matches the schema, with aliases resolved and defaults filled in.
     pub(crate) fn check(
@@ -76,11 +96,12 @@ impl ToolSchemas {
         max_bytes: u64,
         repairs: &mut Vec<String>,
     ) -> Result<Value, Box<CallError>> {
+        let schemas = self.compiled(tool)?;
         let mut input = object(input, max_bytes, repairs)?;
         bounds(&input, max_bytes)?;
-        let problems = Repair::new(&self.shape, tool.strict, max_bytes, repairs).run(&mut input);
+        let problems = Repair::new(&schemas.shape, tool.strict, max_bytes, repairs).run(&mut input);
         let input = Value::Object(input);
-        match self.input.validate(&tool.input_schema, &input, problems) {
+        match schemas.input.validate(&tool.input_schema, &input, problems) {
             None => Ok(input),
             Some(problems) => Err(invalid(problems).into()),
         }
@@ -92,12 +113,12 @@ impl ToolSchemas {
         tool: &Descriptor,
         outcome: &Outcome,
     ) -> Result<(), Box<CallError>> {
-        let (Some(validator), Some(schema)) = (&self.output, &tool.output_schema) else {
+        let Some(schema) = tool.output_schema.as_ref().filter(|_| !outcome.is_error()) else {
             return Ok(());
         };
-        if outcome.is_error() {
+        let Some(validator) = &self.compiled(tool)?.output else {
             return Ok(());
-        }
+        };
         let Some(value) = &outcome.structured else {
             let message = format!(
                 "`{}` has an output schema and returned no structured result",

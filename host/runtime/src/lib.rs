@@ -57,7 +57,8 @@ pub use error::{LoadError, RuntimeError};
 pub use functions::SkippedFunction;
 pub use hooks::{HookCall, HookOrigin};
 pub use load::{
-    CodeState, Loaded, Runtime, RuntimeSettings, VerifyFile, file_digest, read_manifest,
+    CheckTool, CodeState, Loaded, PluginChecks, Runtime, RuntimeSettings, VerifyFile, file_digest,
+    read_manifest,
 };
 pub use owners::session_owner;
 pub use pack::pack;

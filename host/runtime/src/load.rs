@@ -53,6 +53,15 @@ pub struct RuntimeSettings {
 
 /// Refuses a plugin file that the operator does not trust, with the reason.
 pub type VerifyFile = dyn Fn(&Path, Digest) -> Result<(), String> + Send + Sync;
+/// Whether the kernel accepts the schemas of a tool.
+pub type CheckTool = fn(&Descriptor) -> bool;
+
+pub struct PluginChecks {
+    /// Called with the digest of each plugin file before the host compiles or runs the file.
+    pub file: Box<VerifyFile>,
+    /// Its result is stored with the descriptions of tools, so that a later start need not check them again.
+    pub tool: CheckTool,
+}
 
 /// The engine and the state shared by all plugins. Cheap to clone.
 #[derive(Clone)]
@@ -67,7 +76,7 @@ struct Shared {
     ready_instances: Arc<ReadyInstances>,
     environment: RwLock<Environment>,
     warnings: Vec<String>,
-    verify: Box<VerifyFile>,
+    checks: Option<PluginChecks>,
 }
 
 /// Facts on which descriptions of tools can depend.
@@ -75,13 +84,19 @@ type Environment = Arc<[(String, String)]>;
 
 impl Runtime {
     pub fn new(settings: RuntimeSettings) -> Result<Self, RuntimeError> {
-        Self::with_verifier(settings, Box::new(|_, _| Ok(())))
+        Self::create(settings, None)
     }
 
-    /// A runtime that calls `verify` with the digest of each plugin file before it compiles or runs the file.
-    pub fn with_verifier(
+    pub fn with_checks(
         settings: RuntimeSettings,
-        verify: Box<VerifyFile>,
+        checks: PluginChecks,
+    ) -> Result<Self, RuntimeError> {
+        Self::create(settings, Some(checks))
+    }
+
+    fn create(
+        settings: RuntimeSettings,
+        checks: Option<PluginChecks>,
     ) -> Result<Self, RuntimeError> {
         // Describing plugins uses slots too.
         let slots = settings.max_concurrent.clamp(1, 1_000) + MAX_DESCRIBED + EXTRA_INSTANCES;
@@ -103,7 +118,7 @@ impl Runtime {
             ready_instances: Arc::default(),
             environment: RwLock::new(settings.environment.into()),
             warnings,
-            verify,
+            checks,
         })))
     }
 
@@ -176,6 +191,7 @@ impl Runtime {
             manifest: outline.manifest,
             imports,
             exports,
+            has_checked_tools: self.accepts_tools(&described, &manifest.version),
             tools: described,
             skipped,
         };
@@ -196,10 +212,21 @@ impl Runtime {
     }
 
     fn verify(&self, path: &Path, digest: Digest) -> Result<(), LoadError> {
-        (self.0.verify)(path, digest).map_err(|reason| LoadError::Untrusted {
+        let Some(checks) = &self.0.checks else {
+            return Ok(());
+        };
+        (checks.file)(path, digest).map_err(|reason| LoadError::Untrusted {
             path: path.to_owned(),
             reason,
         })
+    }
+
+    /// Whether all of these tools pass the check.
+    fn accepts_tools(&self, tools: &[types::Descriptor], version: &str) -> bool {
+        let Some(checks) = &self.0.checks else {
+            return false;
+        };
+        v0_1::descriptors(tools.to_vec(), version).is_ok_and(|tools| tools.iter().all(checks.tool))
     }
 
     fn loaded(
@@ -225,6 +252,7 @@ impl Runtime {
             digest,
             size: description.size,
             tools,
+            has_checked_tools: description.has_checked_tools,
             imports: description.imports,
             exports,
             skipped: description.skipped,
@@ -340,6 +368,8 @@ struct Description<'a> {
     imports: Vec<String>,
     exports: Vec<String>,
     tools: Vec<types::Descriptor>,
+    /// Whether they passed [`PluginChecks::tool`].
+    has_checked_tools: bool,
     #[serde(default)]
     skipped: Vec<SkippedFunction>,
 }
@@ -359,6 +389,7 @@ pub struct Loaded {
     digest: Digest,
     size: u64,
     tools: Vec<Descriptor>,
+    has_checked_tools: bool,
     imports: Vec<String>,
     exports: Vec<String>,
     skipped: Vec<SkippedFunction>,
@@ -386,6 +417,11 @@ impl Loaded {
 
     pub fn tools(&self) -> &[Descriptor] {
         &self.tools
+    }
+
+    /// Whether the tools passed [`PluginChecks::tool`].
+    pub fn has_checked_tools(&self) -> bool {
+        self.has_checked_tools
     }
 
     /// Makes exclusive tools serial, because the operator does not let them run alone.

@@ -331,6 +331,10 @@ impl Plugin {
 }
 
 impl Backend for Plugin {
+    fn has_checked_schemas(&self) -> bool {
+        self.loaded.has_checked_tools()
+    }
+
     fn tools(&self) -> &[Descriptor] {
         self.loaded.tools()
     }

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::{Diagnostic, Restriction};
-use toolhost_contract::{Backend, PluginName, text};
+use toolhost_contract::{Backend, Descriptor, PluginName, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
-    Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources,
+    Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources, check_schemas,
 };
 use toolhost_packages::{InstalledPackages, PackageStore, TrustPolicy};
 use toolhost_process::Launcher;
 use toolhost_runtime::{
-    CodeState, Compiler, Loaded, Runtime, RuntimeSettings, Staging, read_manifest,
+    CodeState, Compiler, Loaded, PluginChecks, Runtime, RuntimeSettings, Staging, read_manifest,
 };
 use toolhost_store::Store;
 
@@ -412,11 +412,22 @@ pub fn runtime(
         let checked = packages.check(path, digest, &trust);
         checked.map_err(|error| error.to_string())
     };
-    let runtime = Runtime::with_verifier(settings, Box::new(verify)).internal_error()?;
+    let checks = PluginChecks {
+        file: Box::new(verify),
+        tool: has_valid_schemas,
+    };
+    let runtime = Runtime::with_checks(settings, checks).internal_error()?;
     for warning in runtime.warnings() {
         say(&format!("warning: {}", text::escape_line(warning, 500)));
     }
     Ok(runtime)
+}
+
+/// Whether the kernel would register a tool with its schemas.
+fn has_valid_schemas(tool: &Descriptor) -> bool {
+    let mut tool = tool.clone();
+    tool.remove_invisible();
+    check_schemas(&tool).is_ok()
 }
 
 type LoadResult = (PathBuf, Result<Loaded, String>, Duration);

@@ -33,6 +33,28 @@ impl Backend for StaticBackend {
     }
 }
 
+/// Tools whose schemas were checked before.
+struct CheckedBackend(StaticBackend);
+
+impl Backend for CheckedBackend {
+    fn tools(&self) -> &[Descriptor] {
+        self.0.tools()
+    }
+
+    fn has_checked_schemas(&self) -> bool {
+        true
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        self.0.invoke(call, grant, sink)
+    }
+}
+
 /// `a: read=Read=cat write` is plugin `a` with two tools, the first with two aliases. `a 1.1.0: read@2.0.0>glob@^1` is
 /// another version of it, whose tool has its own version and depends on another.
 fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
@@ -300,11 +322,17 @@ fn an_invalid_schema_rejects_only_its_plugin() {
     let mut tool = Descriptor::new(ToolName::parse("bad").unwrap(), "");
     tool.input_schema = json!({"properties": {"x": {"type": "strnig"}}});
     let results = kernel.register_many(vec![
-        (info("a"), Arc::new(StaticBackend(vec![tool]))),
+        (info("a"), Arc::new(StaticBackend(vec![tool.clone()]))),
         plugin("b: read"),
+        (
+            info("c"),
+            Arc::new(CheckedBackend(StaticBackend(vec![tool]))),
+        ),
     ]);
     expect![[r#"plugin `a`, tool `bad`: the input schema is not valid: /properties/x/type: "strnig" is not a type; use array, boolean, integer, null, number, object or string"#]].assert_eq(&results[0].as_ref().unwrap_err().to_string());
     assert!(results[1].is_ok());
+    // It is not checked a second time.
+    assert!(results[2].is_ok());
 }
 
 #[test]

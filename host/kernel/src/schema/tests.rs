@@ -41,6 +41,25 @@ fn check_bytes(mode: Mode, schema: Value, input: Value, max_bytes: u64, expected
     expected.assert_eq(&lines.join("\n"));
 }
 
+#[test]
+fn schemas_that_were_checked_before_are_compiled_when_they_are_used() {
+    let check = |tool: &Descriptor, input| {
+        let checked = ToolSchemas::default().check(tool, input, 1_000, &mut Vec::new());
+        checked.map_err(|error| (error.class, error.message))
+    };
+    let known = tool(Strict, read_file());
+    assert!(check(&known, json!({"path": "a"})).is_ok());
+    let (class, _) = check(&known, json!({})).unwrap_err();
+    assert_eq!(class, ErrorClass::InvalidInput);
+    let invalid = tool(Strict, json!({"type": "strnig"}));
+    let (class, message) = check(&invalid, json!({})).unwrap_err();
+    assert_eq!(class, ErrorClass::Internal);
+    assert!(
+        message.contains("the input schema is not valid"),
+        "{message}"
+    );
+}
+
 fn read_file() -> Value {
     json!({
         "type": "object",

@@ -124,6 +124,7 @@ impl Runtime {
             manifest: outline.manifest,
             imports,
             exports,
+            has_checked_tools: self.accepts_tools(&packed.tools, &manifest.version),
             tools: packed.tools,
             skipped: Vec::new(),
         };

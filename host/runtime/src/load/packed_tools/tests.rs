@@ -14,7 +14,9 @@ use crate::compile_cache::EntryKind;
 use crate::load::plugin_file::file_version;
 use crate::scan::MAX_TOOLS_BYTES;
 use crate::tests::{component, hooks_component};
-use crate::{CodeState, Compiler, LoadError, Loaded, Runtime, RuntimeSettings, pack};
+use crate::{
+    CheckTool, CodeState, Compiler, LoadError, Loaded, PluginChecks, Runtime, RuntimeSettings, pack,
+};
 
 const MANIFEST: &str = "name = \"echo\"\nversion = \"1.0.0\"\ndescription = \"Echoes\"\n";
 
@@ -26,16 +28,20 @@ struct Setup {
 impl Setup {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let settings = RuntimeSettings {
-            cache_dir: Some(dir.path().join("cache")),
-            compiler: Compiler::InProcess,
-            max_concurrent: 1,
-            environment: vec![("date".to_owned(), "2026-11-28".to_owned())],
-        };
         Self {
-            runtime: Runtime::new(settings).unwrap(),
+            runtime: Runtime::new(settings(dir.path())).unwrap(),
             dir,
         }
+    }
+
+    /// Loads the file as another process would that checks tools.
+    async fn load_checked(&self, tool: CheckTool) -> Result<Loaded, LoadError> {
+        let checks = PluginChecks {
+            file: Box::new(|_, _| Ok(())),
+            tool,
+        };
+        let runtime = Runtime::with_checks(settings(self.dir.path()), checks).unwrap();
+        runtime.load_described(&self.file()).await
     }
 
     fn file(&self) -> PathBuf {
@@ -79,6 +85,15 @@ impl Setup {
     }
 }
 
+fn settings(dir: &Path) -> RuntimeSettings {
+    RuntimeSettings {
+        cache_dir: Some(dir.join("cache")),
+        compiler: Compiler::InProcess,
+        max_concurrent: 1,
+        environment: vec![("date".to_owned(), "2026-11-28".to_owned())],
+    }
+}
+
 fn section(contract: &str) -> Vec<u8> {
     let tool = described("name=echo\ndescription=Return the text.\ninput={\"type\": \"object\"}");
     let tools = PackedTools {
@@ -117,6 +132,23 @@ async fn a_described_plugin_is_compiled_ahead_or_by_its_first_call() {
         let again = setup.load().await.unwrap();
         assert_eq!(again.code_state(), CodeState::Cached);
         assert!(again.code().await.unwrap().tools.is_some());
+    }
+}
+
+#[tokio::test]
+async fn the_cache_has_the_result_of_the_check_of_tools() {
+    let setup = Setup::new();
+    setup.write(&tools_component(), Some(&section(VERSION)));
+    // A process that checks nothing.
+    assert!(!setup.load().await.unwrap().has_checked_tools());
+    for accepts in [(|_| true) as CheckTool, |_| false] {
+        let setup = Setup::new();
+        setup.write(&tools_component(), Some(&section(VERSION)));
+        setup.settle().await;
+        let first = setup.load_checked(accepts).await.unwrap();
+        assert_eq!(first.has_checked_tools(), accepts(&first.tools()[0]));
+        let known = setup.load_checked(|_| unreachable!()).await.unwrap();
+        assert_eq!(known.has_checked_tools(), first.has_checked_tools());
     }
 }
 
