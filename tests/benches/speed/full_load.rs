@@ -1,6 +1,6 @@
 //! The host at full load for a while: do its times or its memory drift? `cargo xtask bench load [--minutes N]`.
 //!
-//! After each minute a no-op server gets the same load for a few seconds. The drift of a time is that of its ratio to the
+//! After each minute the host idles while a no-op server gets the same load for a few seconds. The drift of a time is that of its ratio to the
 //! time of this server, because the speed of a shared machine varies.
 
 use std::collections::HashMap;

@@ -56,6 +56,8 @@ impl Chart {
             .x_desc(self.x_label)
             .y_desc(self.unit)
             .label_style(("sans-serif", 13))
+            .x_label_formatter(&|value| axis_label(*value))
+            .y_label_formatter(&|value| axis_label(*value))
             .draw()?;
         for (series, colour) in self.series.iter().zip(COLOURS) {
             let points = series.points.iter().map(|(x, y)| (f64::from(*x), *y));
@@ -74,5 +76,14 @@ impl Chart {
             .draw()?;
         area.present()?;
         Ok(())
+    }
+}
+
+/// A value at an axis, short enough for the edge of a chart.
+fn axis_label(value: f64) -> String {
+    match value {
+        1e6.. => format!("{} M", value / 1e6),
+        1e3.. => format!("{} k", value / 1e3),
+        _ => value.to_string(),
     }
 }

@@ -52,6 +52,10 @@ pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 }
 
 pub async fn plugin(limits: Limits) -> anyhow::Result<Plugin> {
+    load(&plugin_file("data"), limits).await
+}
+
+pub async fn load(file: &Path, limits: Limits) -> anyhow::Result<Plugin> {
     let grants = PluginGrants {
         session_dirs: None,
         capabilities: toolhost_runtime::Capabilities::default(),
@@ -60,7 +64,7 @@ pub async fn plugin(limits: Limits) -> anyhow::Result<Plugin> {
         limits,
         staging: None,
     };
-    Ok(runtime()?.load(&plugin_file("data")).await?.grant(grants)?)
+    Ok(runtime()?.load(file).await?.grant(grants)?)
 }
 
 pub fn input() -> Value {
