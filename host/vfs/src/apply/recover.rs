@@ -26,17 +26,24 @@ type RollbackResult = Result<Option<Conflict>, ApplyError>;
 impl<'a> Run<'a> {
     /// Only the first `begun` steps can have run.
     pub(super) fn roll_back(&mut self, begun: usize) -> Result<Vec<Conflict>, ApplyError> {
-        let begun = self.first_missing_move()?.min(begun);
+        let missing = self.first_missing_move()?.max(self.done);
         let mut conflicts = Vec::new();
         let mut failed = None;
         let given_way = self.removed_before();
         for (n, planned) in self.plan.steps.iter().enumerate().rev() {
-            let verdict = if n < begun {
-                self.roll_back_step(n, planned)
-                    .map_err(with_target_path(planned.step.location()))
+            let ran = if n < missing {
+                Ok(n < begun)
             } else {
-                Ok(None)
+                self.has_displaced(planned).map(|ran| ran && n < begun)
             };
+            let verdict = ran.and_then(|ran| {
+                if ran {
+                    self.roll_back_step(n, planned)
+                } else {
+                    Ok(None)
+                }
+            });
+            let verdict = verdict.map_err(with_target_path(planned.step.location()));
             let verdict = verdict.map(|conflict| {
                 conflict.filter(|conflict| {
                     let earlier = given_way.get(&conflict.at);
@@ -64,7 +71,11 @@ impl<'a> Run<'a> {
 
     /// Steps run in order, and a move changes the meaning of later paths, so no step after a missing move has run.
     fn first_missing_move(&self) -> Result<usize, ApplyError> {
+        let mut displaced = HashMap::new();
         for (n, planned) in self.plan.steps.iter().enumerate() {
+            if let Step::Remove { at, .. } = &planned.step {
+                displaced.insert(at, &planned.aside);
+            }
             let Step::Move {
                 from,
                 was_from,
@@ -75,13 +86,33 @@ impl<'a> Run<'a> {
             else {
                 continue;
             };
-            let arrived = self.exists(to)?;
-            let left = *reused || !(self.exists(from)? || self.exists(was_from)?);
-            if !(arrived && left) {
+            // What is at the target can be the entry that gives way to the moved one.
+            let has_given_way = match displaced.get(to) {
+                Some(aside) => self.exists(aside)?,
+                None => true,
+            };
+            let has_arrived = has_given_way && self.exists(to)?;
+            // After the move, another program can have created an entry at its source.
+            let is_at_source = *reused || self.exists(from)? || self.exists(was_from)?;
+            if !has_arrived && is_at_source {
                 return Ok(n);
             }
         }
         Ok(self.plan.steps.len())
+    }
+
+    /// Whether the step ran after a move that another program reverted: the entry that it displaced is still aside.
+    fn has_displaced(&self, planned: &Planned) -> Result<bool, ApplyError> {
+        let (at, before, after) = match &planned.step {
+            Step::Remove { at, was, .. } => (at, was, &PathState::Absent),
+            Step::Put {
+                at, before, after, ..
+            } => (at, before, after),
+            Step::Move { .. } | Step::MakeDir { .. } | Step::Mode { .. } => return Ok(false),
+        };
+        Ok(*before != PathState::Absent
+            && self.roots.observe(&planned.aside, None)?.is(before)
+            && self.roots.observe(at, None)?.is(after))
     }
 
     /// What must be removed before another entry can take its path. Where it still exists, nothing was written.

@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     pub step: &'a mut dyn FnMut(&str),
     /// Number of steps that may have run.
     pub begun: usize,
+    /// Number of steps that have run.
+    pub done: usize,
 }
 
 impl<'a> Run<'a> {
@@ -54,6 +56,7 @@ impl<'a> Run<'a> {
             blobs,
             step,
             begun: 0,
+            done: 0,
         }
     }
 
@@ -63,7 +66,7 @@ impl<'a> Run<'a> {
             let base = ops.get(planned.change).and_then(|op| op.base.as_ref());
             let done = self.run_step(n, planned, base, ready.remove(&n));
             match done.map_err(with_target_path(planned.step.location())) {
-                Ok(()) => self.begun = n + 1,
+                Ok(()) => (self.begun, self.done) = (n + 1, n + 1),
                 // The step found a conflict and changed nothing, so it needs no rollback.
                 Err(error @ ApplyError::Conflicts(_)) => return Err(error),
                 Err(error) => {

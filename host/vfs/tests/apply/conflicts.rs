@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     process::Command,
 };
@@ -258,6 +259,45 @@ fn recovery_reports_and_keeps_concurrent_changes() {
     assert_eq!(world.tree(), expected);
     recovery().expect("recover");
     assert_eq!(world.tree(), expected, "the second time");
+}
+
+/// Another program recreates the source of a move, or reverts the move, before the recovery.
+#[test]
+fn changes_after_a_move_that_was_disturbed_are_rolled_back() {
+    type Disturb = fn(&World);
+    let table: [(Disturb, &[&str], &str); 3] = [
+        (|_| {}, &[], "m = 5"),
+        (
+            |world| fs::write(world.path("m"), "by another process").expect("write"),
+            &["m"],
+            "m = by another process\n n = 5",
+        ),
+        (
+            |world| fs::rename(world.path("n"), world.path("m")).expect("rename"),
+            &[],
+            "m = 5",
+        ),
+    ];
+    for (disturb, conflicts, rest) in table {
+        let before = tree("a = 1\n gone = 2\n m = 5");
+        let after = tree("a = changed\n n = 5");
+        let world = World::new(&before);
+        let changes = world.changes(&before, &MOVES, &after);
+        let ops = world.ops(&changes, &after);
+        let roots = world.roots();
+        save_before_images(&roots, &ops, &world.blobs).expect("keep");
+        // The host is killed.
+        let mut die = |step: &str| assert_ne!(step, "mark as applied");
+        let killed = AssertUnwindSafe(|| apply(&roots, ops, "c1", &world.blobs, &mut die));
+        catch_unwind(killed).expect_err("killed");
+        disturb(&world);
+        let left = recover(&roots, &changes, "c1", &world.blobs, &mut silent).expect("recover");
+        let paths: Vec<&str> = left.iter().map(|c| c.at.path.as_str()).collect();
+        assert_eq!(paths, conflicts);
+        let mut expected = tree("a = 1\n gone = 2");
+        expected.extend(tree(rest));
+        assert_eq!(world.tree(), expected);
+    }
 }
 
 /// Saves a file at any point of a commit: the commit fails or was finished, and the saved text remains.
