@@ -141,12 +141,16 @@ impl Layers {
         };
         let limit = self.limits.bytes;
         let file = there.file(path)?;
-        let known = self.copies.get(path).copied();
+        let known = self.copies.get(path).cloned();
         let pool = self.pool().map_err(failed)?;
-        if let Some((id, item)) = known
-            && id == there.base.stat.id
+        if let Some((base, item)) = known
+            && base.stat.id == there.base.stat.id
             && pool.name(item).is_ok()
         {
+            // The copy has the content that was shown.
+            if !base.is_unchanged(&there.base.stat) {
+                return Err(StageError::Changed(path.to_owned()));
+            }
             return Ok(item);
         }
         let left = pool.remaining_bytes(limit).map_err(failed)?;
@@ -160,7 +164,7 @@ impl Layers {
         let item = pool.copy(&file, &there.base, left).map_err(failed)?;
         there.check(path, &file)?;
         self.copies
-            .insert(path.to_owned(), (there.base.stat.id, item));
+            .insert(path.to_owned(), (there.base.clone(), item));
         Ok(item)
     }
 

@@ -78,7 +78,7 @@ pub(crate) struct Layers {
     pub(super) removed: HashSet<FileId>,
     pub(super) slots: usize,
     /// Pool copies of moved files that had to be reported as new, by current path.
-    pub(super) copies: HashMap<PathBuf, (FileId, PoolItem)>,
+    pub(super) copies: HashMap<PathBuf, (Base, PoolItem)>,
 }
 
 impl Layers {

@@ -137,3 +137,18 @@ fn a_moved_file_reported_as_new_can_be_replaced() {
         Ok(&["t/", "t/e/a 644 saved"]),
     );
 }
+
+/// The copy of a moved file is what the user was shown.
+#[test]
+fn a_moved_file_that_changes_after_it_was_shown_is_a_conflict() {
+    let world = World::new();
+    let stage = world.stage(world.scope());
+    let w = Held::root(FileView::Staged(&stage));
+    done(w.rename("a", w, "moved"));
+    done(w.open("a", "wc", "new"));
+    assert_eq!(contents(&stage), ["a 644 new", "moved 644 alpha"]);
+    let newer = "saved by the user";
+    fs::write(world.path("w/a"), newer).expect("write");
+    let changes = stage.changes().map(drop).expect_err("changed");
+    assert!(matches!(changes, StageError::Changed(_)), "{changes}");
+}
