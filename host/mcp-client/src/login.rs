@@ -1,7 +1,7 @@
 //! OAuth logins to servers through the user's browser. The credentials are stored in a file that only its owner can
 //! read, and are bound to the URL they were issued for.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -321,7 +321,11 @@ async fn probe_challenge(server: &str, address: &ServerAddress) -> Option<String
 
 impl LoginFile {
     fn read(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let broken = |message: String| AuthError::CredentialStoreError(message);
+        let broken = |message: String| {
+            let path = self.path.display();
+            let remedy = "delete this file and log in again";
+            AuthError::CredentialStoreError(format!("{path}: {message}; {remedy}"))
+        };
         let text = match read_text(&self.path, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -368,8 +372,10 @@ fn write(path: &Path, stored: &StoredLogin) -> io::Result<()> {
         .set_permissions(Permissions::from_mode(0o600))?;
     serde_json::to_writer(&mut file, stored)?;
     file.flush()?;
+    // A server can have invalidated the earlier tokens.
+    file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -334,14 +334,14 @@ impl ServerSupervisor {
         }
     }
 
-    /// Stores a changed listing. An unchanged one has no effect, so that no event is sent and tools remain available.
+    /// Stores a listing. No event is sent if the same tools are served, so that they remain available. Tools that wait for
+    /// an approval can differ nevertheless.
     fn update_listing(&self, listing: Arc<Listing>) {
         let before = self.shared.listing();
-        if before.is_some_and(|before| before.is_same(&listing)) {
-            return;
-        }
         self.shared.store_listing(&listing);
-        self.emit(ServerEvent::Listed(listing));
+        if before.is_none_or(|before| !before.is_same(&listing)) {
+            self.emit(ServerEvent::Listed(listing));
+        }
     }
 
     async fn watch(&self, link: Connection) -> ConnectionEnd {

@@ -17,9 +17,9 @@ pub enum Change {
         old: String,
         new: String,
     },
-    Signer {
-        signed: bool,
-    },
+    SignerAdded,
+    SignerRemoved,
+    SignerReplaced,
     /// The content of a local file without a signature, which a tool may have replaced.
     UnsignedFile,
     NeedAdded(String),
@@ -44,7 +44,9 @@ impl Change {
         match self {
             Self::Source { .. }
             | Self::Downgrade { .. }
-            | Self::Signer { .. }
+            | Self::SignerAdded
+            | Self::SignerRemoved
+            | Self::SignerReplaced
             | Self::UnsignedFile
             | Self::NeedAdded(_)
             | Self::ToolAdded { .. }
@@ -88,10 +90,11 @@ pub fn changes(old: Option<&LockedPlugin>, new: &LockedPlugin) -> Vec<Change> {
             new: new.version.clone(),
         });
     }
-    if old.signer != new.signer {
-        changes.push(Change::Signer {
-            signed: new.signer.is_some(),
-        });
+    match (&old.signer, &new.signer) {
+        (old, new) if old == new => {}
+        (None, _) => changes.push(Change::SignerAdded),
+        (Some(_), None) => changes.push(Change::SignerRemoved),
+        (Some(_), Some(_)) => changes.push(Change::SignerReplaced),
     }
     let is_file = matches!(new.source, Reference::File(_));
     if is_file && new.signer.is_none() && old.content != new.content {
@@ -133,8 +136,9 @@ impl fmt::Display for Change {
         match self {
             Self::Source { old, new } => write!(f, "source: {old} -> {new}"),
             Self::Downgrade { old, new } => write!(f, "older version: {old} -> {new}"),
-            Self::Signer { signed: true } => f.write_str("signed by someone else"),
-            Self::Signer { signed: false } => f.write_str("no longer signed"),
+            Self::SignerAdded => f.write_str("now signed"),
+            Self::SignerRemoved => f.write_str("no longer signed"),
+            Self::SignerReplaced => f.write_str("signed by someone else"),
             Self::UnsignedFile => f.write_str("changed file without a signature"),
             Self::NeedAdded(need) => write!(f, "new need: {need}"),
             Self::NeedRemoved(need) => write!(f, "no longer needed: {need}"),

@@ -1,7 +1,7 @@
 //! References: where a plugin comes from.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl FromStr for Reference {
 fn is_path(reference: &str) -> bool {
     let first = reference.split('/').next().unwrap_or_default();
     matches!(first, "" | "." | ".." | "~")
-        || std::path::Path::new(reference)
+        || Path::new(reference)
             .extension()
             .is_some_and(|extension| extension == "wasm")
 }
@@ -80,7 +80,7 @@ fn parse_url(url: &str) -> Result<Reference, String> {
         return Err(reason.to_owned());
     };
     let digest = Digest::parse(&format!("sha256:{digest}")).map_err(|error| error.to_string())?;
-    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    let url = canonical_url(url)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("a URL must not contain a user name or password".to_owned());
     }
@@ -147,8 +147,7 @@ fn canonical_start(start: &str) -> Result<String, String> {
         return Ok(String::new());
     }
     if start.starts_with("https://") || start.starts_with("http://") {
-        let url = Url::parse(start).map_err(|error| error.to_string())?;
-        return Ok(url.into());
+        return canonical_url(start).map(String::from);
     }
     if is_path(start) {
         if !start.starts_with('/') {
@@ -157,7 +156,7 @@ fn canonical_start(start: &str) -> Result<String, String> {
         if start.split('/').any(|part| part == ".." || part == ".") {
             return Err("its path has `.` or `..`".to_owned());
         }
-        return Ok(start.to_owned());
+        return Ok(canonical_path(start));
     }
     if start.contains('@') {
         return Err("omit the digest".to_owned());
@@ -166,7 +165,35 @@ fn canonical_start(start: &str) -> Result<String, String> {
         .split_once('/')
         .ok_or("write `REGISTRY/*` for all packages of a registry")?;
     let host = canonical_registry(host).ok_or("it does not start with a registry")?;
+    let repository = rest.split(':').next().unwrap_or_default();
+    if repository.contains(char::is_uppercase) {
+        return Err("the name of a repository has no upper-case letters".to_owned());
+    }
     Ok(format!("{host}/{rest}"))
+}
+
+fn canonical_url(url: &str) -> Result<Url, String> {
+    let mut url = Url::parse(url).map_err(|error| error.to_string())?;
+    // `example.org.` is the same host.
+    let host = url.host_str().and_then(|host| host.strip_suffix('.'));
+    if let Some(host) = host.map(str::to_owned) {
+        url.set_host(Some(&host))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(url)
+}
+
+/// The path without symbolic links in the part that exists, as those of sources.
+fn canonical_path(start: &str) -> String {
+    let (directory, _) = start.rsplit_once('/').unwrap_or_default();
+    for existing in Path::new(directory).ancestors() {
+        let real = existing.canonicalize().ok();
+        if let Some(real) = real.as_deref().and_then(Path::to_str) {
+            let rest = start[existing.as_os_str().len()..].trim_start_matches('/');
+            return format!("{}/{rest}", real.trim_end_matches('/'));
+        }
+    }
+    start.to_owned()
 }
 
 /// A host with a dot or a port, so that a directory is not taken for a host. Each host has one form, because rules are

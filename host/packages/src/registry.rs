@@ -29,6 +29,8 @@ use connection::{Access, Answer, Call, Connections, MAX_DOCUMENT};
 use layout::{BUNDLE, Descriptor, INDEX, Index, MANIFEST, Manifest, WASM_LAYERS};
 
 const MAX_LAYERS: usize = 16;
+/// Maximum number of repositories and of tags that are requested and used.
+const MAX_LISTED: usize = 1_000;
 /// Maximum number of signatures of one package that are tried.
 const MAX_SIGNATURES: usize = 16;
 
@@ -92,10 +94,11 @@ impl Registry {
         struct Tags {
             tags: Option<Vec<String>>,
         }
-        let path = format!("{}/tags/list?n=1000", reference.repository);
+        let path = format!("{}/tags/list?n={MAX_LISTED}", reference.repository);
         let tags: Tags = self.list(reference, &path, "its tags").await?;
         let tags = tags.tags.unwrap_or_default().into_iter();
         let tags = tags.filter(|tag| !tag.starts_with("sha256-") && !tag.starts_with(REVOKED_TAG));
+        let tags = tags.take(MAX_LISTED);
         Ok(tags.map(|tag| text::escape_line(&tag, 128)).collect())
     }
 
@@ -109,9 +112,13 @@ impl Registry {
             repositories: Vec<String>,
         }
         let catalog: Catalog = self
-            .list(reference, "_catalog?n=1000", "its repositories")
+            .list(
+                reference,
+                &format!("_catalog?n={MAX_LISTED}"),
+                "its repositories",
+            )
             .await?;
-        let names = catalog.repositories.iter();
+        let names = catalog.repositories.iter().take(MAX_LISTED);
         Ok(names.map(|name| text::escape_line(name, 255)).collect())
     }
 

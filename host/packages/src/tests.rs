@@ -12,7 +12,7 @@ use toolhost_contract::Digest;
 
 use crate::{
     PublicKey, Reference, SignatureError, Signer, SigningKey, SigstoreRoot, TrustPolicy, TrustRule,
-    bundle_path, sign,
+    bundle_path, sign, source_pattern,
 };
 
 const FILE: Digest = Digest([7; 32]);
@@ -97,6 +97,42 @@ fn a_rule_for_a_directory_does_not_cover_files_outside() {
         let (_, is_required) = policy.for_source(&Reference::File(path.into()));
         assert_eq!(is_required, required, "{path}");
     }
+}
+
+#[test]
+fn rules_cover_sources_in_every_spelling() {
+    let directory = tempfile::tempdir().unwrap();
+    let real = directory.path().canonicalize().unwrap().join("real");
+    fs::create_dir(&real).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let file = real.join("a.wasm").to_str().unwrap().to_owned();
+    let through_link = format!("{}/*", link.display());
+    let digest = "0".repeat(64);
+    let url = format!("https://example.org/a.wasm#sha256={digest}");
+    let with_dot = format!("https://EXAMPLE.org./a.wasm#sha256={digest}");
+    for (from, source, is_covered) in [
+        ("https://example.org/a.wasm", &url, true),
+        ("https://example.org/a.wasm", &with_dot, true),
+        ("https://example.org./*", &url, true),
+        ("https://example.org/b.wasm", &url, false),
+        (&through_link, &file, true),
+        ("/nowhere/*", &file, false),
+    ] {
+        let rule = TrustRule {
+            from: source_pattern(from).unwrap(),
+            signers: Vec::new(),
+            required: true,
+        };
+        let policy = TrustPolicy {
+            rules: vec![rule],
+            ..TrustPolicy::default()
+        };
+        let (_, is_required) = policy.for_source(&source.parse().unwrap());
+        assert_eq!(is_required, is_covered, "{from} {source}");
+    }
+    assert!(source_pattern("r.example.org/Ann/*").is_err());
+    assert!(source_pattern("r.example.org/ann/notes:V1").is_ok());
 }
 
 /// Changes the bundle before it is verified with the key that signed it.

@@ -32,14 +32,15 @@ pub struct TrustRule {
 }
 
 impl TrustRule {
-    /// Whether it covers a source. The digest of a registry reference does not matter; a rule without a tag covers all.
+    /// Whether it covers a source. A digest does not matter; a rule without a tag covers all.
     fn matches(&self, source: &Reference) -> bool {
         let names = match source {
             Reference::Registry(reference) => {
                 let name = format!("{}/{}", reference.registry, reference.repository);
                 [format!("{name}:{}", reference.tag), name]
             }
-            other => [other.to_string(), other.to_string()],
+            Reference::Url { url, .. } => [source.to_string(), url.clone()],
+            Reference::File(_) => [source.to_string(), source.to_string()],
         };
         names.iter().any(|name| match self.from.strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),

@@ -175,7 +175,12 @@ fn warn_unless_local<T>(
 ) -> Result<Option<T>, CliError> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error @ (PackageError::Io { .. } | PackageError::StoreBusy)) => Err(error.into()),
+        Err(
+            error @ (PackageError::Io { .. }
+            | PackageError::StoreBusy
+            | PackageError::StoreFull { .. }
+            | PackageError::Directory(_)),
+        ) => Err(error.into()),
         Err(error) => {
             let name = &plugin.name;
             note(&format!("warning: revoked versions of {name}: {error}"));

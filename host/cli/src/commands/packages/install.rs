@@ -202,6 +202,9 @@ pub fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
+/// Maximum number of packages that a search prints.
+const MAX_FOUND: usize = 200;
+
 pub async fn search(args: SearchArgs) -> Result<Exit, CliError> {
     let packages = Packages::open(None)?;
     let mut registries = args.registry.clone();
@@ -219,7 +222,7 @@ pub async fn search(args: SearchArgs) -> Result<Exit, CliError> {
         return Err(CliError::new(Exit::Usage, message));
     }
     let mut rows = Vec::new();
-    for registry in registries {
+    'registries: for registry in registries {
         // Any name: the list belongs to the registry.
         let reference: RegistryReference = match format!("{registry}/any").parse() {
             Ok(Reference::Registry(reference)) => reference,
@@ -229,6 +232,12 @@ pub async fn search(args: SearchArgs) -> Result<Exit, CliError> {
         for repository in packages.registry.repositories(&reference).await? {
             if !repository.contains(&args.term) {
                 continue;
+            }
+            if rows.len() == MAX_FOUND {
+                note(&format!(
+                    "only the first {MAX_FOUND} packages are shown; search for a longer name"
+                ));
+                break 'registries;
             }
             let found = RegistryReference {
                 repository: repository.clone(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
+use sha2::{Digest as _, Sha256};
 use toolhost::HostPaths;
 use toolhost_contract::{Digest, PluginName, side_manifest_path, text};
 use toolhost_hostfiles::read_regular;
@@ -72,6 +73,10 @@ pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
     let wasm = read_regular(file, MAX_PLUGIN)
         .with_context(|| file.display().to_string())
         .or_exit(Exit::NoPlugin)?;
+    if Sha256::digest(&wasm)[..] != loaded.digest().0 {
+        let message = format!("{} changed while it was read; try again", file.display());
+        return Err(CliError::new(Exit::NoPlugin, message));
+    }
     let manifest = loaded.manifest();
     let name = format!("{}.wasm", manifest.name);
     let bundle = match &args.key {
