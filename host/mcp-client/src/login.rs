@@ -1,20 +1,20 @@
 //! OAuth logins to servers through the user's browser. The credentials are stored in a file that only its owner can
 //! read, and are bound to the URL they were issued for.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationManager, AuthorizationMetadataResolution,
-    AuthorizationRequest, AuthorizationSession, CredentialStore, OAuthClientConfig,
-    StoredCredentials, WWWAuthenticateParams,
+    AuthorizationRequest, AuthorizationSession, CredentialRefreshGuard, CredentialStore,
+    OAuthClientConfig, StoredCredentials, WWWAuthenticateParams,
 };
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use toolhost_contract::lifecycle::mask_text;
 use toolhost_contract::text;
 use toolhost_hostfiles::read_text;
@@ -35,6 +35,9 @@ use redirect_listener::RedirectListener;
 const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
 /// Timeout for finding the authorization server, and again for registering with it. There can be many candidates.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a host waits while another one renews the same login.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(60);
+const REFRESH_POLL: Duration = Duration::from_millis(50);
 /// Maximum size of a login URL, which contains an ID chosen by the authorization server.
 const MAX_URL: usize = 8_000;
 /// Maximum size of a credentials file.
@@ -360,6 +363,27 @@ impl CredentialStore for LoginFile {
             _ => Ok(()),
         }
     }
+
+    /// Several hosts share a login. A server that replaces refresh tokens can revoke all of them if one is used twice.
+    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        let failed = |error: io::Error| AuthError::CredentialStoreError(error.to_string());
+        let path = self.path.with_extension("lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        let end = Instant::now() + REFRESH_TIMEOUT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(CredentialRefreshGuard::new(file))),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(REFRESH_POLL).await,
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+    }
 }
 
 /// Never readable by others, not even temporarily.
@@ -386,6 +410,20 @@ mod tests {
 
     fn address(url: &str) -> ServerAddress {
         ServerAddress::parse("one", url, BTreeMap::new(), false).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hosts_renew_a_login_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let logins = LoginStore::in_folder(dir.path().to_owned());
+        let one = logins.file("one", &address("https://example.org/mcp"));
+        let same = logins.file("one", &address("https://example.org/mcp"));
+        let guard = one.acquire_refresh_guard().await.unwrap();
+        let mut second = std::pin::pin!(same.acquire_refresh_guard());
+        let waiting = timeout(Duration::from_secs(10), &mut second).await;
+        assert!(waiting.is_err());
+        drop(guard);
+        assert!(second.await.unwrap().is_some());
     }
 
     #[tokio::test]
