@@ -27,7 +27,7 @@ use crate::error::{ServerError, format_last_lines};
 use crate::handler::Handler;
 use crate::line_filter::LineFilter;
 use crate::log::ServerLogger;
-use crate::running_calls::{RunningCall, RunningCalls};
+use crate::running_calls::{CallRegistration, RunningCall, RunningCalls};
 use crate::throttled_transport::{SEND_TIMEOUT, ThrottledTransport};
 
 /// Timeout from the start of a program to the end of initialization. A server that does not answer the first attempt is
@@ -372,6 +372,11 @@ impl ConnectionHandle {
         abandon.id = None;
         entered.answered();
         Ok(result?)
+    }
+
+    /// See [`RunningCalls::register_resources`].
+    pub fn register_resources(&self) -> CallRegistration {
+        self.calls.register_resources()
     }
 
     /// Whether concurrent calls cannot be told apart in questions of this server.

@@ -47,7 +47,12 @@ impl ServerShared {
             found.truncate(MAX_RESOURCES);
             Ok::<_, ServiceError>(found)
         };
-        match timeout(LIST_TIMEOUT, pages).await {
+        let registration = live.register_resources();
+        let listed = timeout(LIST_TIMEOUT, pages).await;
+        if listed.is_ok() {
+            registration.answered();
+        }
+        match listed {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(error)) => Err(self.refused(&error)),
             Err(_) => Err(unavailable(&format!(
@@ -72,7 +77,11 @@ impl ServerShared {
             .await
             .map_err(|error| unavailable(&error.to_string()))?;
         let params = ReadResourceRequestParams::new(uri);
+        let registration = live.register_resources();
         let read = timeout(self.config.timeout, live.peer.read_resource_once(params)).await;
+        if read.is_ok() {
+            registration.answered();
+        }
         match read {
             Ok(Ok(ReadResourceResponse::Complete(result))) => {
                 results::contents(&self.config.name, result.contents)

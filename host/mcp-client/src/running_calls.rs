@@ -10,7 +10,8 @@ use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken, Requ
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use toolhost_contract::{
-    BoxFuture, CallEvent, Failure, Principal, SessionKey, Sink, UserAnswer, UserQuestion, text,
+    BoxFuture, CallEvent, Failure, NoSink, Principal, SessionKey, Sink, UserAnswer, UserQuestion,
+    text,
 };
 
 /// Maximum number of progress notifications that are kept because they arrived before their call was registered.
@@ -198,6 +199,17 @@ impl RunningCalls {
             key,
             answered: false,
         }
+    }
+
+    /// Registers a request for resources, so that a question about it is not taken for one of a call. Nobody answers it.
+    pub fn register_resources(self: &Arc<Self>) -> CallRegistration {
+        let owner = Principal::in_session(&SessionKey::local("(resources)"));
+        let registration =
+            self.register(Arc::new(RunningCall::new(Arc::new(NoSink), None, &owner)));
+        // The request IDs of the client are numbers.
+        let id = NumberOrString::String("resources".into());
+        registration.sent(&ProgressToken(id.clone()), &id);
+        registration
     }
 
     /// Returns the call with this request ID.

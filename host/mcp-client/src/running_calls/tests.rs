@@ -1,7 +1,6 @@
 //! Tests of progress delivery, and of the assignment of questions to calls.
 
 use futures::FutureExt as _;
-use toolhost_contract::NoSink;
 
 use super::*;
 use crate::testing::RecordingSink;
@@ -172,6 +171,29 @@ async fn c_03_a_call_being_sent_can_be_the_origin_of_a_question() {
     one.answered();
     assert_eq!(about(&mut question), Some(Ok("b".to_owned())));
     drop(leaving);
+}
+
+#[tokio::test]
+async fn a_question_about_resources_reaches_no_call() {
+    let calls = Arc::new(RunningCalls::default());
+    let reading = calls.register_resources();
+    assert_eq!(about(&mut asks(&calls)), Some(Ok("(resources)".to_owned())));
+    let one = entered(&calls, 1, "a");
+    let mut question = asks(&calls);
+    assert_eq!(about(&mut question), None);
+    assert_eq!(
+        about(&mut named(&calls, &NumberOrString::Number(1))),
+        Some(Ok("a".to_owned()))
+    );
+    reading.answered();
+    assert_eq!(about(&mut question), Some(Ok("a".to_owned())));
+    // The server may still ask about a request that timed out.
+    drop(calls.register_resources());
+    assert_eq!(
+        about(&mut asks(&calls)),
+        Some(Err(UnassignedQuestion::Abandoned))
+    );
+    drop(one);
 }
 
 #[tokio::test(start_paused = true)]
