@@ -166,6 +166,9 @@ impl LoginStore {
                 ))
             })?
             .map_err(|error| failed(error.to_string()))?;
+        // A host that renews the earlier login must not write over this one.
+        let file = self.file(server, address);
+        let _guard = file.acquire_refresh_guard().await.map_err(refused)?;
         session
             .handle_callback_url(&format!("{}?{query}", back.url))
             .await
@@ -366,15 +369,14 @@ impl CredentialStore for LoginFile {
 
     /// Several hosts share a login. A server that replaces refresh tokens can revoke all of them if one is used twice.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
-        let failed = |error: io::Error| AuthError::CredentialStoreError(error.to_string());
         let path = self.path.with_extension("lock");
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
+        let failed = |error: io::Error| {
+            AuthError::CredentialStoreError(format!("cannot lock {}: {error}", path.display()))
+        };
+        create_folder(&path).map_err(failed)?;
+        let mut options = File::options();
+        let options = options.create(true).truncate(false).write(true).mode(0o600);
+        let file = options.open(&path).map_err(failed)?;
         let end = Instant::now() + REFRESH_TIMEOUT;
         loop {
             match file.try_lock() {
@@ -387,10 +389,16 @@ impl CredentialStore for LoginFile {
 }
 
 /// Never readable by others, not even temporarily.
-fn write(path: &Path, stored: &StoredLogin) -> io::Result<()> {
+/// Creates the directory of a file. Only the user can read it.
+fn create_folder(path: &Path) -> io::Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    Ok(folder)
+}
+
+fn write(path: &Path, stored: &StoredLogin) -> io::Result<()> {
+    let folder = create_folder(path)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;

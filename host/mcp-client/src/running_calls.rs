@@ -52,6 +52,8 @@ struct CallsState {
     is_ambiguous: bool,
     /// When a call of each owner was last abandoned.
     abandoned: HashMap<SessionKey, Instant>,
+    /// When a request for resources was last abandoned.
+    abandoned_resources: Option<Instant>,
     /// Set when calls of more owners than [`MAX_OWNERS`] were abandoned. From then on, questions without a request ID
     /// are refused.
     has_overflowed: bool,
@@ -79,9 +81,7 @@ pub enum UnassignedQuestion {
          this server now run one at a time"
     )]
     Several(usize),
-    #[error(
-        "a call was cancelled and the question may belong to that call; call the tool again later"
-    )]
+    #[error("a request was cancelled and the question may belong to it; call the tool again later")]
     Abandoned,
 }
 
@@ -112,7 +112,14 @@ struct UserWait {
 pub struct CallRegistration {
     calls: Arc<RunningCalls>,
     key: u64,
+    kind: RequestKind,
     answered: bool,
+}
+
+#[derive(Clone, Copy)]
+enum RequestKind {
+    Call,
+    Resources,
 }
 
 impl CallRegistration {
@@ -147,7 +154,10 @@ impl Drop for CallRegistration {
         if let Some(open) = inner.open.remove(&self.key)
             && !self.answered
         {
-            inner.abandon(open.running.owner.clone());
+            match self.kind {
+                RequestKind::Call => inner.abandon(open.running.owner.clone()),
+                RequestKind::Resources => inner.abandoned_resources = Some(Instant::now()),
+            }
         }
         drop(inner);
         self.calls.changed.send_replace(());
@@ -163,11 +173,13 @@ impl CallsState {
         }
     }
 
-    /// Whether a question without a request ID can belong to an abandoned call. The server may not have processed the
+    /// Whether a question without a request ID can belong to an abandoned request. The server may not have processed the
     /// cancellation yet, and a question of one owner's call must not reach another owner.
     fn may_be_abandoned(&self, owner: &SessionKey) -> bool {
         let mut abandoned = self.abandoned.iter();
+        let resources = self.abandoned_resources;
         self.has_overflowed
+            || resources.is_some_and(|at| at.elapsed() < ABANDONED_PERIOD)
             || abandoned.any(|(other, at)| other != owner || at.elapsed() < ABANDONED_PERIOD)
     }
 }
@@ -197,6 +209,7 @@ impl RunningCalls {
         CallRegistration {
             calls: Arc::clone(self),
             key,
+            kind: RequestKind::Call,
             answered: false,
         }
     }
@@ -204,8 +217,9 @@ impl RunningCalls {
     /// Registers a request for resources, so that a question about it is not taken for one of a call. Nobody answers it.
     pub fn register_resources(self: &Arc<Self>) -> CallRegistration {
         let owner = Principal::in_session(&SessionKey::local("(resources)"));
-        let registration =
+        let mut registration =
             self.register(Arc::new(RunningCall::new(Arc::new(NoSink), None, &owner)));
+        registration.kind = RequestKind::Resources;
         // The request IDs of the client are numbers.
         let id = NumberOrString::String("resources".into());
         registration.sent(&ProgressToken(id.clone()), &id);

@@ -129,7 +129,13 @@ pub fn source_pattern(pattern: &str) -> Result<String, String> {
         Some(start) => (start, "*"),
         None => (pattern, ""),
     };
-    match canonical_start(start) {
+    let is_file = start.starts_with('/') && star.is_empty();
+    // The source of a file is its path without symbolic links.
+    let real = is_file
+        .then(|| Path::new(start).canonicalize().ok())
+        .flatten();
+    let real = real.as_deref().and_then(Path::to_str);
+    match canonical_start(real.unwrap_or(start)) {
         Ok(start) => Ok(start + star),
         Err(reason) => {
             let pattern = text::escape_line(pattern, 120);

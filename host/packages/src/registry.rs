@@ -29,7 +29,7 @@ use connection::{Access, Answer, Call, Connections, MAX_DOCUMENT};
 use layout::{BUNDLE, Descriptor, INDEX, Index, MANIFEST, Manifest, WASM_LAYERS};
 
 const MAX_LAYERS: usize = 16;
-/// Maximum number of repositories and of tags that are requested and used.
+/// Number of repositories or tags that are requested, and maximum number of tags that are used.
 const MAX_LISTED: usize = 1_000;
 /// Maximum number of signatures of one package that are tried.
 const MAX_SIGNATURES: usize = 16;
@@ -118,7 +118,7 @@ impl Registry {
                 "its repositories",
             )
             .await?;
-        let names = catalog.repositories.iter().take(MAX_LISTED);
+        let names = catalog.repositories.iter();
         Ok(names.map(|name| text::escape_line(name, 255)).collect())
     }
 

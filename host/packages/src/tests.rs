@@ -107,7 +107,11 @@ fn rules_cover_sources_in_every_spelling() {
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&real, &link).unwrap();
     let file = real.join("a.wasm").to_str().unwrap().to_owned();
+    fs::write(&file, "").unwrap();
     let through_link = format!("{}/*", link.display());
+    let file_link = directory.path().join("current.wasm");
+    std::os::unix::fs::symlink(&file, &file_link).unwrap();
+    let file_link = file_link.to_str().unwrap();
     let digest = "0".repeat(64);
     let url = format!("https://example.org/a.wasm#sha256={digest}");
     let with_dot = format!("https://EXAMPLE.org./a.wasm#sha256={digest}");
@@ -117,6 +121,7 @@ fn rules_cover_sources_in_every_spelling() {
         ("https://example.org./*", &url, true),
         ("https://example.org/b.wasm", &url, false),
         (&through_link, &file, true),
+        (file_link, &file, true),
         ("/nowhere/*", &file, false),
     ] {
         let rule = TrustRule {

@@ -173,7 +173,7 @@ async fn c_03_a_call_being_sent_can_be_the_origin_of_a_question() {
     drop(leaving);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_question_about_resources_reaches_no_call() {
     let calls = Arc::new(RunningCalls::default());
     let reading = calls.register_resources();
@@ -193,6 +193,8 @@ async fn a_question_about_resources_reaches_no_call() {
         about(&mut asks(&calls)),
         Some(Err(UnassignedQuestion::Abandoned))
     );
+    tokio::time::advance(ABANDONED_PERIOD).await;
+    assert_eq!(about(&mut asks(&calls)), Some(Ok("a".to_owned())));
     drop(one);
 }
 

@@ -31,10 +31,12 @@ impl<'a> Run<'a> {
         let mut failed = None;
         let given_way = self.removed_before();
         for (n, planned) in self.plan.steps.iter().enumerate().rev() {
-            let ran = if n < missing {
-                Ok(n < begun)
+            let ran = if n >= begun {
+                Ok(false)
+            } else if n < missing {
+                Ok(true)
             } else {
-                self.has_displaced(planned).map(|ran| ran && n < begun)
+                self.has_displaced(n, planned)
             };
             let verdict = ran.and_then(|ran| {
                 if ran {
@@ -80,6 +82,7 @@ impl<'a> Run<'a> {
                 from,
                 was_from,
                 to,
+                state,
                 reused,
                 ..
             } = &planned.step
@@ -91,28 +94,38 @@ impl<'a> Run<'a> {
                 Some(aside) => self.exists(aside)?,
                 None => true,
             };
-            let has_arrived = has_given_way && self.exists(to)?;
-            // After the move, another program can have created an entry at its source.
-            let is_at_source = *reused || self.exists(from)? || self.exists(was_from)?;
-            if !has_arrived && is_at_source {
+            let is_at_source = self.exists(from)? || self.exists(was_from)?;
+            let is_missing = if !(has_given_way && self.exists(to)?) {
+                *reused || is_at_source
+            } else if *reused || !is_at_source {
+                false
+            } else {
+                // Another program has created an entry at the source after the move, or at the target before it.
+                let (arrived, left) = (
+                    self.roots.observe(to, None)?,
+                    self.roots.observe(from, None)?,
+                );
+                !arrived.is(state) || left.is(state)
+            };
+            if is_missing {
                 return Ok(n);
             }
         }
         Ok(self.plan.steps.len())
     }
 
-    /// Whether the step ran after a move that another program reverted: the entry that it displaced is still aside.
-    fn has_displaced(&self, planned: &Planned) -> Result<bool, ApplyError> {
-        let (at, before, after) = match &planned.step {
-            Step::Remove { at, was, .. } => (at, was, &PathState::Absent),
-            Step::Put {
-                at, before, after, ..
-            } => (at, before, after),
-            Step::Move { .. } | Step::MakeDir { .. } | Step::Mode { .. } => return Ok(false),
+    /// Whether the step certainly ran, and so a move before it that another program reverted: the entry that it displaced
+    /// is still aside, or it wrote in place.
+    fn has_displaced(&self, n: usize, planned: &Planned) -> Result<bool, ApplyError> {
+        let before = match &planned.step {
+            Step::Remove { was, .. } => was,
+            Step::Put { before, after, .. } if before != after => before,
+            Step::Put { .. } | Step::Move { .. } | Step::MakeDir { .. } | Step::Mode { .. } => {
+                return Ok(false);
+            }
         };
-        Ok(*before != PathState::Absent
-            && self.roots.observe(&planned.aside, None)?.is(before)
-            && self.roots.observe(at, None)?.is(after))
+        let is_aside = || Ok(self.roots.observe(&planned.aside, None)?.is(before));
+        Ok(*before != PathState::Absent && (self.blobs.is_marked(&self.marker(n)) || is_aside()?))
     }
 
     /// What must be removed before another entry can take its path. Where it still exists, nothing was written.

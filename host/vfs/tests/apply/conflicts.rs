@@ -265,7 +265,7 @@ fn recovery_reports_and_keeps_concurrent_changes() {
 #[test]
 fn changes_after_a_move_that_was_disturbed_are_rolled_back() {
     type Disturb = fn(&World);
-    let table: [(Disturb, &[&str], &str); 3] = [
+    let table: [(Disturb, &[&str], &str); 4] = [
         (|_| {}, &[], "m = 5"),
         (
             |world| fs::write(world.path("m"), "by another process").expect("write"),
@@ -276,6 +276,14 @@ fn changes_after_a_move_that_was_disturbed_are_rolled_back() {
             |world| fs::rename(world.path("n"), world.path("m")).expect("rename"),
             &[],
             "m = 5",
+        ),
+        (
+            |world| {
+                fs::rename(world.path("n"), world.path("m")).expect("rename");
+                fs::write(world.path("a"), "by another process").expect("write");
+            },
+            &["a"],
+            "a = by another process\n m = 5",
         ),
     ];
     for (disturb, conflicts, rest) in table {
@@ -296,6 +304,33 @@ fn changes_after_a_move_that_was_disturbed_are_rolled_back() {
         assert_eq!(paths, conflicts);
         let mut expected = tree("a = 1\n gone = 2");
         expected.extend(tree(rest));
+        assert_eq!(world.tree(), expected);
+    }
+}
+
+/// Another program creates the target of a move that did not run.
+#[test]
+fn a_target_that_another_program_creates_before_the_move_is_kept() {
+    for (before, after, moves, target) in [
+        ("m = 5", "n = 5", ("m", "n"), "n = mine"),
+        ("d/f = 5\n d/old/", "e/f = 5", ("d", "e"), "e/mine = 1"),
+    ] {
+        let world = World::new(&tree(before));
+        let changes = world.changes(&tree(before), &[moves], &tree(after));
+        let ops = world.ops(&changes, &tree(after));
+        let roots = world.roots();
+        save_before_images(&roots, &ops, &world.blobs).expect("keep");
+        let mut die = |step: &str| assert_ne!(step, "move");
+        let killed = AssertUnwindSafe(|| apply(&roots, ops, "c1", &world.blobs, &mut die));
+        catch_unwind(killed).expect_err("killed");
+        let (path, text) = target.split_once(" = ").expect("a file");
+        let path = world.path(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("make");
+        fs::write(path, text).expect("write");
+        let left = recover(&roots, &changes, "c1", &world.blobs, &mut silent).expect("recover");
+        assert_eq!(left, []);
+        let mut expected = tree(before);
+        expected.extend(tree(target));
         assert_eq!(world.tree(), expected);
     }
 }
