@@ -214,7 +214,8 @@ impl RunningCalls {
         }
     }
 
-    /// Registers a request for resources, so that a question about it is not taken for one of a call. Nobody answers it.
+    /// Registers a request for resources. The client assigns questions about it to this request, not to a call, and declines
+    /// them.
     pub fn register_resources(self: &Arc<Self>) -> CallRegistration {
         let owner = Principal::in_session(&SessionKey::local("(resources)"));
         let mut registration =

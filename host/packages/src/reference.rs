@@ -129,13 +129,7 @@ pub fn source_pattern(pattern: &str) -> Result<String, String> {
         Some(start) => (start, "*"),
         None => (pattern, ""),
     };
-    let is_file = start.starts_with('/') && star.is_empty();
-    // The source of a file is its path without symbolic links.
-    let real = is_file
-        .then(|| Path::new(start).canonicalize().ok())
-        .flatten();
-    let real = real.as_deref().and_then(Path::to_str);
-    match canonical_start(real.unwrap_or(start)) {
+    match canonical_start(start, star) {
         Ok(start) => Ok(start + star),
         Err(reason) => {
             let pattern = text::escape_line(pattern, 120);
@@ -144,8 +138,8 @@ pub fn source_pattern(pattern: &str) -> Result<String, String> {
     }
 }
 
-/// The text before the `*` of a pattern.
-fn canonical_start(start: &str) -> Result<String, String> {
+/// Returns the canonical form of `start`, the text before the `*` of a pattern. `star` is empty if the pattern has none.
+fn canonical_start(start: &str, star: &str) -> Result<String, String> {
     if start.contains('*') {
         return Err("`*` is possible at its end only".to_owned());
     }
@@ -162,7 +156,10 @@ fn canonical_start(start: &str) -> Result<String, String> {
         if start.split('/').any(|part| part == ".." || part == ".") {
             return Err("its path has `.` or `..`".to_owned());
         }
-        return Ok(canonical_path(start));
+        // Before a `*`, the last component can be the start of a name.
+        let (directory, _) = start.rsplit_once('/').unwrap_or_default();
+        let complete = if star.is_empty() { start } else { directory };
+        return Ok(canonical_path(start, complete));
     }
     if start.contains('@') {
         return Err("omit the digest".to_owned());
@@ -189,17 +186,21 @@ fn canonical_url(url: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The path without symbolic links in the part that exists, as those of sources.
-fn canonical_path(start: &str) -> String {
-    let (directory, _) = start.rsplit_once('/').unwrap_or_default();
-    for existing in Path::new(directory).ancestors() {
+/// Replaces symbolic links in the part of a path that exists, because sources of files are paths without them. `complete` is
+/// the part of the path that has complete names only.
+fn canonical_path(path: &str, complete: &str) -> String {
+    for existing in Path::new(complete).ancestors() {
         let real = existing.canonicalize().ok();
         if let Some(real) = real.as_deref().and_then(Path::to_str) {
-            let rest = start[existing.as_os_str().len()..].trim_start_matches('/');
+            let rest = &path[existing.as_os_str().len()..];
+            if rest.is_empty() {
+                return real.to_owned();
+            }
+            let rest = rest.trim_start_matches('/');
             return format!("{}/{rest}", real.trim_end_matches('/'));
         }
     }
-    start.to_owned()
+    path.to_owned()
 }
 
 /// A host with a dot or a port, so that a directory is not taken for a host. Each host has one form, because rules are
@@ -211,10 +212,8 @@ fn canonical_registry(registry: &str) -> Option<String> {
     if !is_named || registry.len() > 255 || !registry.chars().all(is_allowed) {
         return None;
     }
-    let url = Url::parse(&format!("https://{registry}/")).ok()?;
+    let url = canonical_url(&format!("https://{registry}/")).ok()?;
     let host = url.host_str()?;
-    // `r.example.org.` is the same host.
-    let host = host.strip_suffix('.').unwrap_or(host);
     Some(match url.port() {
         Some(port) => format!("{host}:{port}"),
         // Also for the default port.

@@ -108,6 +108,7 @@ fn rules_cover_sources_in_every_spelling() {
     std::os::unix::fs::symlink(&real, &link).unwrap();
     let file = real.join("a.wasm").to_str().unwrap().to_owned();
     fs::write(&file, "").unwrap();
+    let sibling = format!("{}-2/a.wasm", real.display());
     let through_link = format!("{}/*", link.display());
     let file_link = directory.path().join("current.wasm");
     std::os::unix::fs::symlink(&file, &file_link).unwrap();
@@ -121,6 +122,7 @@ fn rules_cover_sources_in_every_spelling() {
         ("https://example.org./*", &url, true),
         ("https://example.org/b.wasm", &url, false),
         (&through_link, &file, true),
+        (&through_link, &sibling, false),
         (file_link, &file, true),
         ("/nowhere/*", &file, false),
     ] {

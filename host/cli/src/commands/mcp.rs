@@ -437,7 +437,7 @@ async fn login(args: &NamedArgs) -> Result<Exit, CliError> {
         .await
         .or_exit(Exit::ToolFailed)?;
     print(&format!("logged in to {}", args.name)).or_exit(Exit::Internal)?;
-    // Hosts that gave the server up without a login connect again.
+    // Hosts that stopped trying because the login was missing connect now.
     reload_running_hosts(&settings);
     Ok(Exit::Ok)
 }

@@ -16,11 +16,27 @@ use crate::{
     Kernel, NoPrompter, OnDuplicate, OnDuplicate::Error, OnDuplicate::Qualify, OnDuplicate::Replace,
 };
 
-struct StaticBackend(Vec<Descriptor>);
+struct StaticBackend {
+    tools: Vec<Descriptor>,
+    has_checked_schemas: bool,
+}
+
+impl StaticBackend {
+    fn new(tools: Vec<Descriptor>) -> Self {
+        Self {
+            tools,
+            has_checked_schemas: false,
+        }
+    }
+}
 
 impl Backend for StaticBackend {
     fn tools(&self) -> &[Descriptor] {
-        &self.0
+        &self.tools
+    }
+
+    fn has_checked_schemas(&self) -> bool {
+        self.has_checked_schemas
     }
 
     fn invoke(
@@ -30,28 +46,6 @@ impl Backend for StaticBackend {
         _: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         unreachable!("these tests call nothing")
-    }
-}
-
-/// Tools whose schemas were checked before.
-struct CheckedBackend(StaticBackend);
-
-impl Backend for CheckedBackend {
-    fn tools(&self) -> &[Descriptor] {
-        self.0.tools()
-    }
-
-    fn has_checked_schemas(&self) -> bool {
-        true
-    }
-
-    fn invoke(
-        &self,
-        call: Call,
-        grant: Grant,
-        sink: Arc<dyn Sink>,
-    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        self.0.invoke(call, grant, sink)
     }
 }
 
@@ -81,7 +75,7 @@ fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
         tool
     });
     let tools = tools.collect();
-    (plugin, Arc::new(StaticBackend(tools)))
+    (plugin, Arc::new(StaticBackend::new(tools)))
 }
 
 fn info(name: &str) -> PluginInfo {
@@ -321,13 +315,15 @@ fn an_invalid_schema_rejects_only_its_plugin() {
     let kernel = Kernel::new(KernelSettings::default(), Arc::new(NoPrompter)).unwrap();
     let mut tool = Descriptor::new(ToolName::parse("bad").unwrap(), "");
     tool.input_schema = json!({"properties": {"x": {"type": "strnig"}}});
+    let unchecked = StaticBackend::new(vec![tool]);
+    let checked = StaticBackend {
+        tools: unchecked.tools.clone(),
+        has_checked_schemas: true,
+    };
     let results = kernel.register_many(vec![
-        (info("a"), Arc::new(StaticBackend(vec![tool.clone()]))),
+        (info("a"), Arc::new(unchecked)),
         plugin("b: read"),
-        (
-            info("c"),
-            Arc::new(CheckedBackend(StaticBackend(vec![tool]))),
-        ),
+        (info("c"), Arc::new(checked)),
     ]);
     expect![[r#"plugin `a`, tool `bad`: the input schema is not valid: /properties/x/type: "strnig" is not a type; use array, boolean, integer, null, number, object or string"#]].assert_eq(&results[0].as_ref().unwrap_err().to_string());
     assert!(results[1].is_ok());

@@ -148,7 +148,7 @@ fn r_495_a_variant_with_another_schema_is_refused() {
         let mut tool = backend.tools()[0].clone();
         tool.input_schema = schema;
         kernel
-            .register(info, Arc::new(StaticBackend(vec![tool])))
+            .register(info, Arc::new(StaticBackend::new(vec![tool])))
             .unwrap();
     }
     expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, but its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
