@@ -243,6 +243,18 @@ fn there_is_no_network() {
 }
 
 #[test]
+fn the_host_keeps_no_long_parts_of_requests_that_are_not_sent() {
+    let guest = Guest::new("network", &[], "");
+    let parts = |length: u32| {
+        let (report, _) = guest.call_tool("request_parts", &json!({"length": length}), &[]);
+        text(&report).to_owned()
+    };
+    assert_eq!(parts(10), "method true path true authority true");
+    assert_eq!(parts(1_000), "method false path true authority false");
+    assert_eq!(parts(1 << 20), "method false path false authority false");
+}
+
+#[test]
 fn json_nested_a_hundred_thousand_levels_deep_is_an_error() {
     let error = error_of("nested_json");
     assert_eq!(error["code"], "invalid_output", "{error}");

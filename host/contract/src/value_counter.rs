@@ -87,6 +87,16 @@ pub fn is_within_limit(message: &[u8]) -> bool {
     ValueCounter::default().count(message).is_ok()
 }
 
+/// Whether complete messages together have at most [`MAX_VALUES`] values.
+pub fn are_within_limit<'a>(messages: impl IntoIterator<Item = &'a str>) -> bool {
+    let mut counter = ValueCounter::default();
+    messages.into_iter().all(|message| {
+        // The message before this one can end within a string.
+        counter.state = ScanState::Outside;
+        counter.count(message.as_bytes()).is_ok()
+    })
+}
+
 /// Approximate memory of a parsed message, in bytes.
 pub fn parsed_size(message: &[u8]) -> usize {
     message.len() + VALUE_SIZE * count_all(message).values
@@ -110,6 +120,15 @@ mod tests {
             }
             _ => 0,
         }
+    }
+
+    #[test]
+    fn the_values_of_several_messages_are_counted_together() {
+        let half = "[],".repeat(MAX_VALUES / 4 - 1);
+        assert!(are_within_limit([&*half, &half]));
+        assert!(!are_within_limit([&*half, &half, "[[[]]]", "[[[]]]"]));
+        let all = "[],".repeat(MAX_VALUES);
+        assert!(!are_within_limit(["\"unfinished", &all]));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use toolhost_contract::{
 };
 
 pub use cache::ReadCache;
-pub(crate) use cache::outcome_size;
+pub(crate) use cache::{display_size, outcome_size, result_size};
 pub use callback::CallbackHook;
 pub use command::process;
 pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};

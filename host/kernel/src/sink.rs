@@ -11,8 +11,10 @@ use toolhost_store::Write;
 use crate::event_bus::{NewEvent, payload_size};
 use crate::journal::{Journal, LatestSnapshot};
 
-/// Maximum number of custom events per call in the store. The bus gets all of them.
+/// Maximum number of custom events per call in the store, and their total size in bytes. The bus gets all of them. A
+/// tool that could store more would displace records of other calls, because the size of the store is limited.
 const MAX_STORED_EVENTS: usize = 1_000;
+const MAX_STORED_BYTES: usize = 256 << 10;
 
 pub(crate) struct CallSink {
     journal: Arc<Journal>,
@@ -26,6 +28,7 @@ pub(crate) struct CallSink {
     can_detach: AtomicBool,
     latest: LatestSnapshot,
     stored: AtomicUsize,
+    stored_bytes: AtomicUsize,
     /// The largest memory of a sandbox of the call in bytes; 0 if unknown.
     memory: AtomicU64,
     /// The call has ended or is about to; later events are dropped.
@@ -70,6 +73,7 @@ impl CallSink {
             can_detach: AtomicBool::new(false),
             latest,
             stored: AtomicUsize::new(0),
+            stored_bytes: AtomicUsize::new(0),
             memory: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             held: Mutex::default(),
@@ -166,8 +170,12 @@ impl CallSink {
         let Some(store) = &self.journal.store else {
             return;
         };
-        if matches!(event, CallEvent::Custom { .. })
-            && self.stored.fetch_add(1, Relaxed) < MAX_STORED_EVENTS
+        if !matches!(event, CallEvent::Custom { .. }) {
+            return;
+        }
+        let bytes = payload_size(event);
+        if self.stored.fetch_add(1, Relaxed) < MAX_STORED_EVENTS
+            && self.stored_bytes.fetch_add(bytes, Relaxed) + bytes <= MAX_STORED_BYTES
         {
             let event_kind = EventKind::Call(event.clone());
             let row = self

@@ -134,8 +134,10 @@ pub(crate) fn insert_secrets(
         }
         if !used.is_empty() {
             let path = format!("{}?{}", target.path.path(), parts.join("&"));
-            target.path =
-                PathAndQuery::try_from(path).expect("a query of escaped values is a query");
+            // Escaped values are valid in a query, so only its length can be refused.
+            target.path = PathAndQuery::try_from(path).map_err(|_| {
+                NetError::bad_request("the query is too long with its secrets".to_owned())
+            })?;
         }
     }
     Ok(SecretMask::new(used))

@@ -7,12 +7,12 @@ use super::*;
 
 const VALUE: &str = "s3cr3t value&x";
 
+fn hosts(rules: &str) -> Vec<HostRule> {
+    let rules = rules.split(' ');
+    rules.map(|rule| HostRule::parse(rule).unwrap()).collect()
+}
+
 fn secrets() -> Vec<Secret> {
-    let hosts = |text: &str| {
-        text.split(' ')
-            .map(|rule| HostRule::parse(rule).unwrap())
-            .collect()
-    };
     vec![
         Secret::new(
             "KEY",
@@ -218,4 +218,14 @@ fn a_header_refers_to_a_secret_only_if_the_secret_is_sent() {
             .map_or(true, |mask| !mask.is_empty());
         assert_eq!(sent, expected, "{name}: {value}");
     }
+}
+
+#[test]
+fn a_query_that_is_too_long_with_its_secrets_is_an_error() {
+    let secret = Secret::new("k", &"x".repeat(100), hosts("api.example.org")).unwrap();
+    let query = vec!["a=secret:k"; 700].join("&");
+    let url = format!("https://api.example.org/?{query}").parse().unwrap();
+    let mut target = Target::parse(&url, 8192).unwrap();
+    let error = insert_secrets(&[secret], &mut target, &mut HeaderMap::new()).unwrap_err();
+    assert_eq!(error.code(), "bad_request");
 }

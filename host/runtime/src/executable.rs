@@ -50,19 +50,17 @@ pub(crate) fn set_bits(
     stage: &Stage,
     bits: Vec<ExecutableBit>,
 ) -> Result<Vec<ExecutableBit>, CallError> {
-    let mut left = Vec::new();
-    for bit in bits {
-        let is_set = match host_path(stage.scope(), &bit.path) {
-            Some(path) => stage.set_executable(&path, bit.on).map_err(|error| {
-                CallError::new(ErrorClass::Failed, error.to_string()).code("stage_failed")
-            })?,
-            None => false,
-        };
-        if !is_set {
-            left.push(bit);
-        }
-    }
-    Ok(left)
+    // A path outside of the grant is that of no file that the call wrote.
+    let host_path = |bit: &ExecutableBit| host_path(stage.scope(), &bit.path).unwrap_or_default();
+    let files: Vec<_> = bits.iter().map(|bit| (host_path(bit), bit.on)).collect();
+    let is_set = stage.set_executable(&files).map_err(|error| {
+        CallError::new(ErrorClass::Failed, error.to_string()).code("stage_failed")
+    })?;
+    let bits = bits.into_iter().zip(is_set);
+    Ok(bits
+        .filter(|(_, is_set)| !is_set)
+        .map(|(bit, _)| bit)
+        .collect())
 }
 
 /// Reports to the model which bits were not set.

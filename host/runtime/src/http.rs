@@ -17,6 +17,8 @@ use toolhost_contract::Sink;
 use toolhost_net::{NetClient, NetError, ResponseBody, Timeouts, refers_to_secret};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
+use crate::request_limits;
+
 /// Maximum total size of all responses of one call, heads and bodies, in bytes.
 const MAX_RESPONSE_BYTES: usize = 32 << 20;
 
@@ -308,6 +310,10 @@ type Sent = Box<
 >;
 
 impl WasiHttpHooks for CallHttpHooks {
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        request_limits::MAX_CHUNK_BYTES
+    }
+
     fn send_request(
         &mut self,
         request: Request<WasiBody>,

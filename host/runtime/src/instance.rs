@@ -154,7 +154,7 @@ pub(crate) async fn run_in<R>(
         result = work(&mut *store) => Some(result),
         () = deadline.expired() => None,
     };
-    store.data().report_dropped();
+    store.data().finish_events();
     match result {
         // A host function that exceeded the deadline must not succeed.
         Some(Ok(value)) if !deadline.is_over() => Ok(value),
@@ -213,6 +213,8 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
         )
         .code("guest_exit");
     }
+    // Without the backtrace, which contains names that the guest chose.
+    let reason = error.root_cause().to_string();
     match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => out_of_stack(),
         // Guest compilers put most of the stack in linear memory, where an overflow is an out-of-bounds access.
@@ -222,7 +224,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
         Some(trap) => {
             CallError::new(ErrorClass::Trapped, format!("the tool crashed: {trap}")).cause(text)
         }
-        None if text.contains("fuel allocated for hostcalls") => out_of_output(),
+        None if reason.contains("fuel allocated for hostcalls") => out_of_output(),
         None if [
             "resource table has no free keys",
             "handles",
@@ -230,7 +232,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
             "limit of",
         ]
         .iter()
-        .any(|hint| text.contains(hint)) =>
+        .any(|hint| reason.contains(hint)) =>
         {
             CallError::new(
                 ErrorClass::LimitExceeded,

@@ -42,6 +42,7 @@ mod preview;
 mod programs;
 mod quota;
 mod request;
+mod request_limits;
 mod scan;
 mod staging;
 mod state;

@@ -20,7 +20,7 @@ use crate::instance::{self, CallEnvironment};
 use crate::linked_code::{Linked, LinkedCode, Tools};
 use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
-use crate::{LoadError, RuntimeError, engine};
+use crate::{LoadError, RuntimeError, engine, request_limits};
 
 mod code;
 mod contract_check;
@@ -491,8 +491,9 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         &mut linker,
         |state| FilesView::of(state),
     )?;
-    linker.allow_shadowing(false);
     wasmtime_wasi_http::p2::add_only_http_to_linker_async::<State>(&mut linker)?;
+    request_limits::add_to_linker(&mut linker)?;
+    linker.allow_shadowing(false);
     v0_1::add_to_linker(&mut linker)?;
     Ok(linker)
 }

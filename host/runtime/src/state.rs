@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use toolhost_contract::{CallError, CallEvent, Limits, LogLevel, Sink, text};
+use toolhost_contract::{CallError, CallEvent, Limits, LogLevel, Sink, text, value_counter};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
@@ -16,6 +16,7 @@ use crate::files::{Files, NonUtf8Names};
 use crate::http::CallHttpHooks;
 use crate::limiter::Limiter;
 use crate::quota::WriteQuota;
+use crate::request_limits;
 use crate::stdio::Capture;
 
 /// Maximum size of the standard error output in an error message, in bytes.
@@ -83,6 +84,8 @@ impl State {
         if let Some(root) = files.scope().roots().first() {
             wasi.initial_cwd(root.guest());
         }
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(request_limits::MAX_FIELD_BYTES);
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.resources);
         Self {
@@ -96,7 +99,7 @@ impl State {
             limiter: Limiter::new(limits),
             deadline,
             allowed,
-            http: WasiHttpCtx::new(),
+            http,
             http_hooks,
             sink,
             stdout,
@@ -138,8 +141,10 @@ impl State {
     pub fn custom(&mut self, event: String, data: &str) {
         self.deadline.restart_inactivity();
         if self.messages.admits(event.len() + data.len()) {
-            let data =
-                serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
+            let parsed = value_counter::are_within_limit([data])
+                .then(|| serde_json::from_str(data).ok())
+                .flatten();
+            let data = parsed.unwrap_or_else(|| Value::String(data.to_owned()));
             self.sink.event(CallEvent::Custom { event, data });
         }
     }
@@ -162,8 +167,10 @@ impl State {
         self.deadline.remaining()
     }
 
-    /// Reports the number of dropped messages, if any.
-    pub fn report_dropped(&self) {
+    /// Sends output that was collected, and the number of dropped messages.
+    pub fn finish_events(&self) {
+        self.stdout.finish();
+        self.stderr.finish();
         let count = self.messages.dropped;
         if count > 0 {
             self.sink.event(CallEvent::Dropped { count });

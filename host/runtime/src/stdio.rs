@@ -3,7 +3,7 @@
 //! The host's standard output can be a protocol channel, so no guest output reaches it. wasmtime's built-in streams
 //! are not used: in 48.0.8, empty writes to them grow the host's memory (GHSA-5m8g-xhq4-4h93).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use toolhost_contract::{CallEvent, Sink};
@@ -13,6 +13,11 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// Maximum size of one write, in bytes.
 const MAX_WRITE: usize = 64 << 10;
+/// Number of writes that are sent at once. Later ones are collected, because an event takes more memory and time than the
+/// byte that it may contain.
+const MAX_SENT_WRITES: usize = 10_000;
+/// Size at which collected output is sent, in bytes.
+const MIN_COLLECTED: usize = 4 << 10;
 
 /// One of the two output streams of a call. Clones share the written data.
 #[derive(Clone)]
@@ -32,6 +37,9 @@ struct Written {
     total: u64,
     tail: Vec<u8>,
     overflowed: bool,
+    writes: usize,
+    /// Output that was not sent yet.
+    collected: Vec<u8>,
 }
 
 impl Capture {
@@ -47,37 +55,24 @@ impl Capture {
 
     /// The last written bytes, as text.
     pub fn tail(&self) -> String {
-        let written = self
-            .0
-            .written
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let written = self.lock();
         String::from_utf8_lossy(&written.tail).into_owned()
     }
 
     /// Whether the guest tried to exceed the limit.
     pub fn overflowed(&self) -> bool {
-        self.0
-            .written
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .overflowed
+        self.lock().overflowed
     }
 
     /// Whether the guest may write at least as much again.
     pub fn is_at_most_half_full(&self) -> bool {
-        let written = self.0.written.lock();
-        let written = written.unwrap_or_else(PoisonError::into_inner);
+        let written = self.lock();
         !written.overflowed && written.total <= self.0.limit / 2
     }
 
     /// Counts bytes against the limit; returns `false` if they would exceed it.
     pub fn count(&self, bytes: usize) -> bool {
-        let mut written = self
-            .0
-            .written
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.lock();
         if written.overflowed || written.total.saturating_add(bytes as u64) > self.0.limit {
             written.overflowed = true;
             return false;
@@ -94,22 +89,42 @@ impl Capture {
         if !self.count(bytes.len()) {
             return false;
         }
+        let mut written = self.lock();
         if self.0.tail_len > 0 {
-            let mut written = self
-                .0
-                .written
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
             let tail = &mut written.tail;
             tail.extend_from_slice(&bytes[bytes.len().saturating_sub(self.0.tail_len)..]);
             let excess = tail.len().saturating_sub(self.0.tail_len);
             tail.drain(..excess);
         }
+        written.writes += 1;
+        written.collected.extend_from_slice(bytes);
+        if written.writes > MAX_SENT_WRITES && written.collected.len() < MIN_COLLECTED {
+            return true;
+        }
+        let bytes = std::mem::take(&mut written.collected);
+        drop(written);
+        self.send(bytes);
+        true
+    }
+
+    /// Sends the output that was collected.
+    pub fn finish(&self) {
+        let rest = std::mem::take(&mut self.lock().collected);
+        if !rest.is_empty() {
+            self.send(rest);
+        }
+    }
+
+    fn send(&self, bytes: Vec<u8>) {
         self.0.sink.event(CallEvent::Output {
             stream: self.0.name.to_owned(),
-            bytes: bytes.to_vec(),
+            bytes,
         });
-        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        let written = self.0.written.lock();
+        written.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -154,5 +169,35 @@ impl OutputStream for Capture {
         } else {
             Ok(MAX_WRITE)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Outputs(Mutex<Vec<Vec<u8>>>);
+
+    impl Sink for Outputs {
+        fn event(&self, event: CallEvent) {
+            if let CallEvent::Output { bytes, .. } = event {
+                self.0.lock().unwrap().push(bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn many_small_writes_are_sent_in_few_events_and_completely() {
+        let sink = Arc::new(Outputs::default());
+        let output = Capture::new("stdout", 1 << 20, 0, Arc::clone(&sink) as _);
+        for _ in 0..MAX_SENT_WRITES + 100_000 {
+            assert!(output.push(b"x"));
+        }
+        output.finish();
+        let events = sink.0.lock().unwrap();
+        assert_eq!(events.concat().len(), MAX_SENT_WRITES + 100_000);
+        let collected = 100_000_usize.div_ceil(MIN_COLLECTED);
+        assert_eq!(events.len(), MAX_SENT_WRITES + collected);
     }
 }

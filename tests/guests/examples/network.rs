@@ -1,6 +1,7 @@
 //! Tries to access the network.
 
 use toolhost_sdk::prelude::*;
+use wasip2::http::types::{Fields, Method, OutgoingRequest};
 
 /// Tries to access the network.
 #[tool(reads)]
@@ -19,4 +20,19 @@ fn network(
     )
 }
 
-export_tools![network];
+/// Creates a request whose method, path and host have this length, and states which of them the host accepts.
+#[tool(reads)]
+fn request_parts(length: u32) -> String {
+    let request = OutgoingRequest::new(Fields::new());
+    let text = "x".repeat(length as usize);
+    format!(
+        "method {} path {} authority {}",
+        request.set_method(&Method::Other(text.clone())).is_ok(),
+        request
+            .set_path_with_query(Some(&format!("/{text}")))
+            .is_ok(),
+        request.set_authority(Some(&text)).is_ok(),
+    )
+}
+
+export_tools![network, request_parts];

@@ -15,8 +15,8 @@ use toolhost_contract::hook::{OutcomePatch, PostHookResponse, PreHookDecision, P
 use toolhost_contract::{BoxFuture, Concurrency, Descriptor, Effect, Outcome};
 
 use self::key::key;
-pub(crate) use self::result_cache::outcome_size;
 use self::result_cache::{CachedOutcome, ResultCache};
+pub(crate) use self::result_cache::{display_size, outcome_size, result_size};
 use super::{Hook, HookCall, HookError};
 
 const TTL: Duration = Duration::from_secs(300);

@@ -23,7 +23,7 @@ use super::sessions::Session;
 use super::turn::ResultBudget;
 use super::{CallContext, Kernel, Refusal, Report};
 use crate::ToolEntry;
-use crate::hooks::{AskHint, Hooks};
+use crate::hooks::{self, AskHint, Hooks};
 use crate::journal::CallJournal;
 use crate::sink::CallSink;
 
@@ -115,10 +115,8 @@ pub(super) struct ReportDraft {
 impl Report {
     /// Returns the approximate size of the result in bytes.
     pub(super) fn approximate_size(&self) -> usize {
-        match &self.result {
-            Ok(outcome) => crate::hooks::outcome_size(outcome),
-            Err(error) => error.message.len(),
-        }
+        let rendering = self.rendering.iter().map(hooks::display_size);
+        hooks::result_size(&self.result) + rendering.sum::<usize>()
     }
 
     /// Creates a report for a call without a record.
@@ -159,8 +157,7 @@ impl RunningCall<'_> {
         let supplied_by = self.report.supplied_by.take();
         self.journal.record_usage(CallUsage {
             memory: self.sink.memory(),
-            output: (result.as_ref().ok())
-                .map(|outcome| crate::hooks::outcome_size(outcome) as u64),
+            output: (result.as_ref().ok()).map(|outcome| hooks::outcome_size(outcome) as u64),
         });
         self.journal
             .end(&result, supplied_by, self.report.duration)

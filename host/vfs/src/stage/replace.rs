@@ -1,6 +1,11 @@
 //! Edits staged files: replaces their content with the user's version, and sets the executable bit.
 
-use std::{fs, fs::File, io::Write as _, path::Path};
+use std::{
+    fs,
+    fs::File,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -20,12 +25,12 @@ impl Stage {
         self.layers().replace(&at.root.join(&at.path), content)
     }
 
-    /// Sets or clears the executable bits of a file, for the classes that may read it.
+    /// Sets or clears the executable bits of files, for the classes that may read them.
     ///
-    /// `path` is a host path. Returns `false` unless it is a regular file that the call created or wrote. Call
-    /// [`Stage::changes`] again afterwards.
-    pub fn set_executable(&self, path: &Path, on: bool) -> Result<bool, StageError> {
-        self.layers().set_executable(path, on)
+    /// The paths are host paths. Returns `false` for each that is not a regular file that the call created or wrote.
+    /// Call [`Stage::changes`] again afterwards.
+    pub fn set_executable(&self, files: &[(PathBuf, bool)]) -> Result<Vec<bool>, StageError> {
+        self.layers().set_executable(files)
     }
 }
 
@@ -49,21 +54,25 @@ impl Layers {
         pool.rewrite(item, content).map_err(failed)
     }
 
-    fn set_executable(&mut self, path: &Path, on: bool) -> Result<bool, StageError> {
+    fn set_executable(&mut self, files: &[(PathBuf, bool)]) -> Result<Vec<bool>, StageError> {
         let difference = self.difference()?;
-        let Some(After::Item(item)) = difference.after.get(path) else {
-            return Ok(false);
-        };
-        let item = *item;
-        if item.kind != EntryKind::File {
-            return Ok(false);
+        let mut is_set = Vec::with_capacity(files.len());
+        for (path, on) in files {
+            let item = match difference.after.get(path) {
+                Some(After::Item(item)) if item.kind == EntryKind::File => *item,
+                _ => {
+                    is_set.push(false);
+                    continue;
+                }
+            };
+            let set = self.pool().and_then(|pool| pool.set_executable(item, *on));
+            set.map_err(|source| StageError::Failed {
+                path: path.clone(),
+                source,
+            })?;
+            is_set.push(true);
         }
-        let set = self.pool().and_then(|pool| pool.set_executable(item, on));
-        set.map_err(|source| StageError::Failed {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(true)
+        Ok(is_set)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use toolhost_contract::{Outcome, Part, ReadSet};
+use toolhost_contract::{CallError, Display, FileDiff, Outcome, Part, ReadSet};
 
 use super::key::Key;
 
@@ -104,25 +104,76 @@ pub(crate) fn outcome_size(outcome: &Outcome) -> usize {
         structured,
         display,
         error,
-        truncated: _,
-        tail: _,
+        truncated,
+        tail,
         meta,
     } = outcome;
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let value = |value: &Option<Value>| value.as_ref().map_or(0, value_size);
-    let display = display.as_ref().map_or(0, |display| {
-        let diff = display.diff.as_ref().map_or(0, |diff| {
-            diff.file_name.len() + diff.diff.len() + text(&diff.original) + diff.new.len()
-        });
-        display.kind.len() + text(&display.text) + value(&display.data) + diff
-    });
     let parts: usize = llm.iter().map(|part| OVERHEAD + part_size(part)).sum();
-    let error = error.as_ref().map_or(0, |error| error.message.len());
-    OVERHEAD + text(summary) + parts + value(structured) + display + value(meta) + error
+    let error = error.as_ref().map_or(0, |error| {
+        text(error.code.as_ref())
+            + error.message.len()
+            + texts(&error.recommendations)
+            + text(error.cause.as_ref())
+            + value(error.details.as_ref())
+    });
+    let truncated = truncated
+        .as_ref()
+        .map_or(0, |cut| text(cut.saved_to.as_ref()));
+    let tail = tail
+        .as_ref()
+        .map_or(0, |tail| tail.tool.len() + value_size(&tail.input));
+    OVERHEAD
+        + text(summary.as_ref())
+        + parts
+        + value(structured.as_ref())
+        + display.as_ref().map_or(0, display_size)
+        + value(meta.as_ref())
+        + error
+        + truncated
+        + tail
+}
+
+/// Returns the approximate size of a result in memory, in bytes.
+pub(crate) fn result_size(result: &Result<Outcome, CallError>) -> usize {
+    match result {
+        Ok(outcome) => outcome_size(outcome),
+        Err(error) => error_size(error),
+    }
+}
+
+fn error_size(error: &CallError) -> usize {
+    OVERHEAD
+        + error.code.len()
+        + error.message.len()
+        + texts(&error.recommendations)
+        + text(error.cause.as_ref())
+        + value(error.details.as_ref())
+        + text(error.stderr.as_ref())
+}
+
+/// Returns the approximate size of content for users in memory, in bytes.
+pub(crate) fn display_size(display: &Display) -> usize {
+    let diff = display.diff.as_ref().map_or(0, FileDiff::memory_size);
+    OVERHEAD
+        + display.kind.len()
+        + text(display.text.as_ref())
+        + value(display.data.as_ref())
+        + diff
+}
+
+fn text(text: Option<&String>) -> usize {
+    text.map_or(0, String::len)
+}
+
+fn texts(texts: &[String]) -> usize {
+    texts.iter().map(|text| OVERHEAD + text.len()).sum()
+}
+
+fn value(value: Option<&Value>) -> usize {
+    value.map_or(0, value_size)
 }
 
 fn part_size(part: &Part) -> usize {
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match part {
         Part::Text(text) => text.len(),
         Part::Json(value) => value_size(value),
@@ -134,16 +185,16 @@ fn part_size(part: &Part) -> usize {
             media_type,
             uri,
             name,
-        } => data.len() + media_type.len() + text(uri) + text(name),
+        } => data.len() + media_type.len() + text(uri.as_ref()) + text(name.as_ref()),
         Part::ResourceLink {
             uri,
             name,
             media_type,
-        } => uri.len() + text(name) + text(media_type),
+        } => uri.len() + text(name.as_ref()) + text(media_type.as_ref()),
         Part::Other {
             kind,
             text: content,
-        } => kind.len() + text(content),
+        } => kind.len() + text(content.as_ref()),
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Mutex;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::time::advance;
-use toolhost_contract::{Annotations, CallId, ChangeSet, Failure, ReadSet, TailCall};
+use toolhost_contract::{Annotations, CallError, CallId, ChangeSet, Failure, ReadSet, TailCall};
 
 use super::*;
+use crate::hooks::result_size;
 use crate::hooks::tests::call;
 
 /// The state that calls read. `None`: reads cannot be tracked.
@@ -341,4 +342,25 @@ async fn r_217_entries_are_not_shared_between_agents() {
     let mut second = bench.call("a");
     second.call.caller.agent = "other".to_owned();
     assert_eq!(bench.run(&second, Outcome::text("y")).await, "y (new)");
+}
+
+#[test]
+fn all_texts_of_a_result_count() {
+    let long = || "x".repeat(1000);
+    let failure = Failure {
+        recommendations: vec![long(), long()],
+        cause: Some(long()),
+        ..Failure::new("busy", "no")
+    };
+    let failed = Outcome {
+        error: Some(failure),
+        tail: Some(TailCall {
+            tool: long(),
+            input: json!(long()),
+        }),
+        ..Outcome::text("")
+    };
+    assert!(outcome_size(&failed) > 5000);
+    let error = CallError::internal(long()).recommend(long());
+    assert!(result_size(&Err(error)) > 2000);
 }

@@ -13,6 +13,7 @@ use toolhost_contract::{
 };
 
 use super::CallServices;
+use crate::hooks::result_size;
 use crate::kernel::sessions::Session;
 use crate::kernel::{CallRequest, Kernel};
 use crate::quota::QuotaReservation;
@@ -163,13 +164,6 @@ impl BackgroundCalls {
                 all.remove(id);
             }
         }
-    }
-}
-
-fn result_size(result: &Result<Outcome, CallError>) -> usize {
-    match result {
-        Ok(outcome) => crate::hooks::outcome_size(outcome),
-        Err(error) => error.message.len(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use toolhost_contract::lifecycle::memory_size;
 use toolhost_contract::variables::{
     MAX_VARIABLE_BYTES, MAX_VARIABLES, Variables, is_inert, is_variable_name,
 };
@@ -293,8 +294,9 @@ fn size_of(value: &Value) -> usize {
     value.to_string().len()
 }
 
+/// The quota of a user counts memory, which can be much larger than the JSON text.
 fn entry_size(key: &Key, value: &Value) -> u64 {
-    (key.key.len() + size_of(value)) as u64
+    (key.key.len() + memory_size(value)) as u64
 }
 
 /// The path is stored twice, along with a few short strings.

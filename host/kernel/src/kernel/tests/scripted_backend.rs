@@ -267,10 +267,13 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
                 stream: "stdout".to_owned(),
                 bytes: b"hello".to_vec(),
             });
-            sink.event(CallEvent::Custom {
-                event: "counted".to_owned(),
-                data: json!({"n": 1}),
-            });
+            let words = input["words"].as_str().unwrap_or_default();
+            for _ in 0..input["times"].as_u64().unwrap_or(1) {
+                sink.event(CallEvent::Custom {
+                    event: "counted".to_owned(),
+                    data: json!({"n": 1, "words": words}),
+                });
+            }
             Ok(Outcome::text("said"))
         }
         "tail" => Ok(Outcome {

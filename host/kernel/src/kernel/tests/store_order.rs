@@ -68,6 +68,16 @@ async fn with_every_step_durability_all_earlier_steps_are_on_disk() {
         .assert_eq(&snapshots(Durability::EveryStep, "look").await);
 }
 
+#[tokio::test]
+async fn events_of_a_call_that_are_stored_have_a_limit_of_bytes() {
+    let world = TestWorldBuilder::default().build();
+    let input = json!({"do": "say", "times": 20, "words": "x".repeat(50_000)});
+    assert_eq!(shown(&world.call("c", "look", input).await), "ok: said");
+    world.store().flush().await.unwrap();
+    let stored = world.store().events(None, 0, 100).unwrap();
+    assert_eq!(stored.len(), 5, "256 KiB have 5 events of 50 kB");
+}
+
 /// Damages the database file in place, because it is mapped, so that writes fail.
 async fn break_store(world: &TestWorld) {
     world.store().flush().await.unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_contract::{
     Annotations, Concurrency, Descriptor, Example, Source, ToolHook, ToolHooks, ToolName, text,
+    value_counter,
 };
 
 use super::{RESERVED_PREFIX, types};
@@ -31,6 +32,12 @@ pub fn descriptors(
             described.len()
         ));
     }
+    if !value_counter::are_within_limit(described.iter().flat_map(json_texts)) {
+        return Err(format!(
+            "the schemas, examples and `extra` of its tools have more than {} JSON values",
+            value_counter::MAX_VALUES
+        ));
+    }
     let mut tools: Vec<Descriptor> = Vec::with_capacity(described.len());
     for raw in described {
         let shown = text::escape_line(&raw.name, 80);
@@ -42,6 +49,17 @@ pub fn descriptors(
         tools.push(tool);
     }
     Ok(tools)
+}
+
+/// All texts of a description that are parsed as JSON.
+fn json_texts(raw: &types::Descriptor) -> impl Iterator<Item = &str> {
+    let examples = raw.examples.iter().map(|example| &example.input);
+    [&raw.input_schema]
+        .into_iter()
+        .chain(&raw.output_schema)
+        .chain(&raw.extra)
+        .chain(examples)
+        .map(String::as_str)
 }
 
 fn concurrency(mode: Option<&str>, annotations: Annotations) -> Result<Concurrency, String> {
@@ -279,6 +297,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_values_of_all_descriptions_are_limited() {
+        let described = |name: &str, extra: &str| -> types::Descriptor {
+            serde_json::from_value(json!({
+                "name": name, "aliases": [], "description": "", "tags": [], "input_schema": "{}",
+                "annotations": {}, "can_stream": false, "can_background": false, "requires": [],
+                "depends_on": [], "sinks": [], "sources": [], "hooks": [], "examples": [], "extra": extra,
+            }))
+            .unwrap()
+        };
+        let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(60_000));
+        let one = described("one", &many);
+        assert!(descriptors(vec![one.clone()], "1").is_ok());
+        let error = descriptors(vec![one, described("two", &many)], "1").unwrap_err();
+        assert!(error.contains("100000 JSON values"), "{error}");
+    }
 
     #[test]
     fn a_reserved_member_of_a_descriptor_is_refused() {

@@ -4,10 +4,10 @@ use serde_json::Value;
 use toolhost_contract::hook::{OutcomePatch, PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{
     CallError, Display, ErrorClass, Failure, FileDiff, Outcome, Part, TailCall, Truncation,
-    exact_integers, text,
+    exact_integers, text, value_counter,
 };
 
-use super::outcomes::{outcome, outcome_size};
+use super::outcomes::{self, outcome, outcome_size};
 use super::types;
 
 wasmtime::component::bindgen!({
@@ -148,6 +148,9 @@ fn object(label: &str, text: &str, limit: u64) -> Result<Value, CallError> {
                 text.len()
             ),
         ));
+    }
+    if !value_counter::are_within_limit([text]) {
+        return Err(outcomes::too_many_values(&format!("the hook's {label}")));
     }
     match exact_integers::parse_exact::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),

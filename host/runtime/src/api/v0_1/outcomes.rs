@@ -3,10 +3,12 @@
 use serde_json::Value;
 use toolhost_contract::{
     CallError, ErrorClass, Failure, Outcome, Part, TailCall, Truncation, exact_integers, text,
+    value_counter,
 };
 
 use super::{RESERVED_PREFIX, preview, types};
 
+const MAX_RECOMMENDATIONS: usize = 16;
 /// Maximum size of one recommendation, in bytes.
 const MAX_RECOMMENDATION: usize = 2_000;
 /// Maximum size of the details of one failure, in bytes.
@@ -17,6 +19,9 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
     let size = outcome_size(&raw);
     if size > limit {
         return Err(too_large(size, limit));
+    }
+    if !value_counter::are_within_limit(json_texts(&raw)) {
+        return Err(too_many_values("the result"));
     }
     let bad = |label: &str, error: String| {
         CallError::new(
@@ -67,6 +72,34 @@ pub fn too_large(size: u64, limit: u64) -> CallError {
         format!("the result is {size} bytes; the limit is {limit} bytes"),
     )
     .recommend("ask for less: a narrower path or pattern, or a range")
+}
+
+/// The error for JSON with too many values, whose memory does not depend on its size in bytes.
+pub(super) fn too_many_values(what: &str) -> CallError {
+    let limit = value_counter::MAX_VALUES;
+    CallError::new(
+        ErrorClass::OutputLimit,
+        format!("{what} has more than {limit} JSON values"),
+    )
+    .recommend("ask for less: a narrower path or pattern, or a range")
+}
+
+/// All texts of an outcome that are parsed as JSON.
+fn json_texts(raw: &types::Outcome) -> impl Iterator<Item = &str> {
+    let parts = raw.llm.iter().filter(|part| part.kind == "json");
+    let display = raw
+        .display
+        .as_ref()
+        .and_then(|display| display.data.as_ref());
+    let details = raw.error.as_ref().and_then(|error| error.details.as_ref());
+    parts
+        .filter_map(|part| part.text.as_ref())
+        .chain(&raw.structured)
+        .chain(&raw.meta)
+        .chain(raw.tail.as_ref().map(|tail| &tail.input))
+        .chain(display)
+        .chain(details)
+        .map(String::as_str)
 }
 
 pub(super) fn outcome_size(raw: &types::Outcome) -> u64 {
@@ -170,10 +203,17 @@ fn failure(mut raw: types::Failure) -> Failure {
         details: details(&mut raw),
         code: raw.code.as_deref().map(error_code),
         message: raw.message,
-        recommendations: raw.recommendations,
+        recommendations: recommendations(&raw.recommendations),
         retryable: raw.retryable,
         cause: raw.cause,
     }
+}
+
+fn recommendations(raw: &[String]) -> Vec<String> {
+    raw.iter()
+        .take(MAX_RECOMMENDATIONS)
+        .map(|advice| text::head(advice, MAX_RECOMMENDATION).to_owned())
+        .collect()
 }
 
 /// The details of a failure. Invalid details must not hide the failure, so they are replaced by a note in its cause.
@@ -218,12 +258,7 @@ pub fn error(raw: types::ToolError) -> CallError {
     if let Some(code) = raw.code {
         error.code = error_code(&code);
     }
-    error.recommendations = raw
-        .recommendations
-        .iter()
-        .take(16)
-        .map(|advice| text::head(advice, MAX_RECOMMENDATION).to_owned())
-        .collect();
+    error.recommendations = recommendations(&raw.recommendations);
     error.retryable = raw.retryable;
     error.cause = raw.cause.map(|cause| text::escape_lines(&cause, 2_000));
     error
@@ -269,6 +304,47 @@ mod tests {
                 "{cause}"
             );
         }
+    }
+
+    #[test]
+    fn the_values_of_all_parts_of_a_result_are_limited() {
+        let half = format!("[{}0]", "[],".repeat(value_counter::MAX_VALUES / 4));
+        let part = |text: &str| types::Part {
+            kind: "json".to_owned(),
+            text: Some(text.to_owned()),
+            data: None,
+            media_type: None,
+            uri: None,
+            name: None,
+        };
+        let result = |parts: Vec<types::Part>, structured: Option<&str>| types::Outcome {
+            summary: None,
+            llm: parts,
+            structured: structured.map(str::to_owned),
+            display: None,
+            error: None,
+            truncated: None,
+            tail: None,
+            meta: None,
+        };
+        assert!(outcome(result(vec![part(&half)], None), 4 << 20).is_ok());
+        let error = outcome(result(vec![part(&half)], Some(&half)), 4 << 20).unwrap_err();
+        assert_eq!(error.class, ErrorClass::OutputLimit);
+        assert!(error.message.contains("100000 JSON values"), "{error:?}");
+    }
+
+    #[test]
+    fn recommendations_of_a_failure_are_limited() {
+        let failed = failure(types::Failure {
+            code: None,
+            message: "no".to_owned(),
+            recommendations: vec!["x".repeat(1 << 20); 100],
+            retryable: false,
+            cause: None,
+            details: None,
+        });
+        let bytes: usize = failed.recommendations.iter().map(String::len).sum();
+        assert_eq!(bytes, MAX_RECOMMENDATIONS * MAX_RECOMMENDATION);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Bindings of the interface `preview`, and conversion of its results to host types.
 
-use toolhost_contract::{CallError, Display, ErrorClass, FileDiff, Location, exact_integers, text};
+use toolhost_contract::{
+    CallError, Display, ErrorClass, FileDiff, Location, exact_integers, text, value_counter,
+};
 
-use super::types;
+use super::{outcomes, types};
 
 wasmtime::component::bindgen!({
     path: "../../wit/v0.1",
@@ -81,15 +83,19 @@ pub fn blocks(raw: Vec<types::Display>, limit: u64) -> Result<Vec<Display>, Call
             raw.len()
         )));
     }
-    let size: u64 = raw.iter().map(super::outcomes::display_size).sum();
+    let size: u64 = raw.iter().map(outcomes::display_size).sum();
     if size > limit {
         return Err(invalid(format!("{size} bytes; the limit is {limit}")));
+    }
+    let data = raw.iter().filter_map(|block| block.data.as_deref());
+    if !value_counter::are_within_limit(data) {
+        return Err(outcomes::too_many_values("the preview"));
     }
     raw.into_iter().map(display).collect()
 }
 
-/// Converts content for users.
-pub fn display(raw: types::Display) -> Result<Display, CallError> {
+/// Converts content for users, whose JSON values the caller has counted.
+pub(super) fn display(raw: types::Display) -> Result<Display, CallError> {
     let data = raw
         .data
         .map(|text| exact_integers::parse_exact(&text))

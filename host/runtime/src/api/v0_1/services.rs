@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolhost_contract::exact_integers::check_integers;
-use toolhost_contract::{Failure, Services};
+use toolhost_contract::{Failure, Services, value_counter};
 use wasmtime::component::HasSelf;
 
 use self::convert::{failure, invalid_json};
@@ -101,6 +101,13 @@ fn json(text: &str) -> Result<Value, types::Failure> {
         return Err(failure(Failure::new(
             "invalid_json",
             format!("JSON of {size} bytes; the limit is {MAX_JSON}"),
+        )));
+    }
+    if !value_counter::are_within_limit([text]) {
+        let limit = value_counter::MAX_VALUES;
+        return Err(failure(Failure::new(
+            "invalid_json",
+            format!("JSON of more than {limit} values"),
         )));
     }
     check_integers(text.as_bytes())
