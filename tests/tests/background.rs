@@ -126,14 +126,16 @@ fn a_program_moves_a_running_command_to_the_background() {
             .unwrap()
             .starts_with("expected `calls`")
     );
+    // The host replaces an id with such characters.
+    let id = "ä/1";
     turns.start_call(
-        "1",
+        id,
         "shell",
         &json!({"command": LONG, "timeout_ms": 600_000}),
     );
     // The call is not running yet, or its command has not started.
     let outcome = loop {
-        turns.say(&json!({"detach": "1"}));
+        turns.say(&json!({ "detach": id }));
         let line = turns.receive();
         if line.get("results").is_some() {
             break line["results"][0]["outcome"].clone();

@@ -14,7 +14,7 @@ use toolhost::{
     Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, CallRequest,
     CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Host, Launcher, Mode,
     NoSink, Outcome, PluginInfo, PluginName, Principal, Profile, SessionKey, Sink, ToolName,
-    UserId,
+    TurnOutcome, UserId,
 };
 
 fn builder() -> Builder {
@@ -118,7 +118,10 @@ async fn a_turn_is_answered_in_order_and_heard() {
     ]});
     for _ in 0..2 {
         // The same ids again, as some models say them.
-        let answer = host.turn(Format::Anthropic, &turn).await.unwrap().unwrap();
+        let TurnOutcome::Results(answer) = host.turn(Format::Anthropic, &turn).await.unwrap()
+        else {
+            panic!("the turn has calls");
+        };
         let blocks = answer["content"].as_array().unwrap();
         assert_eq!(blocks.len(), 2);
         assert_eq!(blocks[0]["tool_use_id"], "t1");
@@ -126,7 +129,12 @@ async fn a_turn_is_answered_in_order_and_heard() {
         assert_eq!(blocks[1]["is_error"], true);
     }
     let silent = json!({"role": "assistant", "content": [{"type": "text", "text": "done"}]});
-    assert_eq!(host.turn(Format::Anthropic, &silent).await.unwrap(), None);
+    let outcome = host.turn(Format::Anthropic, &silent).await.unwrap();
+    assert_eq!(outcome, TurnOutcome::Done);
+    let stopped = json!({"candidates": [{"finishReason": "MAX_TOKENS"}]});
+    let outcome = host.turn(Format::Gemini, &stopped).await.unwrap();
+    let reason = "MAX_TOKENS".to_owned();
+    assert_eq!(outcome, TurnOutcome::Stopped { reason });
     assert!(host.turn(Format::Anthropic, &json!(5)).await.is_err());
 }
 
@@ -391,8 +399,10 @@ async fn r_233_a_profile_applies_to_the_lists_turns_and_events_of_the_library() 
     let input = json!({"pattern": "*.txt", "cwd": "src"});
     let call = json!({"type": "tool_use", "id": "1", "name": "fs_glob", "input": input});
     let response = json!({"role": "assistant", "content": [call]});
-    let answer = host.turn(Format::Anthropic, &response).await.unwrap();
-    assert!(answer.unwrap().to_string().contains("a.txt"));
+    let outcome = host.turn(Format::Anthropic, &response).await.unwrap();
+    assert!(
+        matches!(outcome, TurnOutcome::Results(answer) if answer.to_string().contains("a.txt"))
+    );
     let mut cards = Vec::new();
     while cards.len() < 2 {
         let event = events.next().await.unwrap();

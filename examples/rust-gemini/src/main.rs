@@ -6,8 +6,8 @@
 
 use std::env;
 
-use anyhow::{Context as _, Result, ensure};
-use toolhost::{Access, Builder, Format, Value, json};
+use anyhow::{Context as _, Result, bail, ensure};
+use toolhost::{Access, Builder, Format, TurnOutcome, Value, json};
 
 const MAX_TURNS: usize = 50;
 
@@ -36,10 +36,10 @@ async fn main() -> Result<()> {
                 println!("{text}");
             }
         }
-        contents.push(message.clone());
         match host.turn(Format::Gemini, &response).await? {
-            Some(answer) => contents.push(answer),
-            None => break,
+            TurnOutcome::Results(results) => contents.extend([message.clone(), results]),
+            TurnOutcome::Done => break,
+            TurnOutcome::Stopped { reason } => bail!("the model stopped with `{reason}`"),
         }
     }
     Ok(host.shut_down().await?)

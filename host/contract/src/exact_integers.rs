@@ -12,7 +12,7 @@ use crate::text;
     "the integer {shown} does not fit into 64 bits and would lose precision; send it as a string"
 )]
 pub struct InexactInteger {
-    shown: String,
+    pub(crate) shown: String,
 }
 
 /// Returns an error for an integer below `-2^63` or above `2^64 - 1`. Numbers with a fraction or an exponent are
@@ -39,7 +39,7 @@ pub fn parse_exact<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, Stri
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-fn end_of_string(json: &[u8], mut at: usize) -> usize {
+pub(crate) fn end_of_string(json: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = json.get(at) {
         match byte {
             b'"' => return at + 1,
@@ -50,13 +50,13 @@ fn end_of_string(json: &[u8], mut at: usize) -> usize {
     at
 }
 
-fn end_of_number(json: &[u8], start: usize) -> usize {
+pub(crate) fn end_of_number(json: &[u8], start: usize) -> usize {
     let part = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
     let length = json[start..].iter().take_while(|byte| part(byte)).count();
     start + length
 }
 
-fn check_number(number: &[u8]) -> Result<(), InexactInteger> {
+pub(crate) fn check_number(number: &[u8]) -> Result<(), InexactInteger> {
     // Non-ASCII bytes cannot occur in a number.
     let Ok(number) = str::from_utf8(number) else {
         return Ok(());

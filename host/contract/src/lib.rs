@@ -33,6 +33,7 @@ pub mod serde_errors;
 mod services;
 mod tool_set;
 pub mod units;
+pub mod usable_json;
 pub mod value_counter;
 pub mod version;
 

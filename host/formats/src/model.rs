@@ -24,6 +24,7 @@
 //! # Ok::<(), toolhost_formats::model::FormatError>(())
 //! ```
 
+mod alternative_properties;
 mod anthropic;
 mod api;
 mod gemini;
@@ -150,13 +151,16 @@ impl Format {
         let mut listed = Vec::new();
         for tool in tools {
             let name = names.to_listed(tool.name);
+            let Some(entry) = self.api().list_tool(name, tool, &mut options) else {
+                continue;
+            };
             if name != tool.name {
                 options.notes.push(format!(
                     "`{}` is listed as `{name}`: the format `{self}` does not support its name",
                     text::escape_line(tool.name, 80)
                 ));
             }
-            listed.push(self.api().list_tool(name, tool, &mut options));
+            listed.push(entry);
         }
         FormattedTools {
             tools: self.api().tool_list(listed),

@@ -75,6 +75,7 @@ pub use settings::{
     guest_name,
 };
 pub use task_actions::TaskActions;
+pub use turn::TurnOutcome;
 
 // Compiles the examples in the documents.
 #[doc = include_str!("../README.md")]

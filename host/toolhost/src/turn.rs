@@ -26,6 +26,20 @@ pub enum TurnError {
     Batch(#[from] BatchError),
 }
 
+/// What follows a model turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TurnOutcome {
+    /// The turn has calls. These are the additions to the next request, with a result for each call.
+    Results(Value),
+    /// The turn has no calls and ended normally.
+    Done,
+    /// The turn has no calls and did not end normally, so the model is not done.
+    Stopped {
+        /// The API's stop reason, escaped and truncated, such as `MAX_TOKENS`.
+        reason: String,
+    },
+}
+
 impl Host {
     /// The tools in the request format of a model API.
     pub fn tools_for(&self, format: Format) -> FormattedTools {
@@ -46,12 +60,14 @@ impl Host {
         format.tool_list(&tools, false)
     }
 
-    /// Runs one model turn. Takes the API's response and returns the additions to the next request, or `None` if the
-    /// model called no tool.
-    pub async fn turn(&self, format: Format, response: &Value) -> Result<Option<Value>, TurnError> {
+    /// Runs one model turn. Takes the API's response.
+    pub async fn turn(&self, format: Format, response: &Value) -> Result<TurnOutcome, TurnError> {
         let wanted = format.read_turn(response)?;
         if wanted.is_empty() {
-            return Ok(None);
+            return Ok(match format.abnormal_stop_reason(response) {
+                Some(reason) => TurnOutcome::Stopped { reason },
+                None => TurnOutcome::Done,
+            });
         }
         let view = self.settings.profile_view;
         let mut calls = calls_of_turn(&self.kernel, view, format, &wanted);
@@ -64,7 +80,7 @@ impl Host {
             .map(|call| (call.tool.clone(), call.input.clone()))
             .collect();
         let reports = self.batch(calls).await?;
-        Ok(Some(format_answer(
+        Ok(TurnOutcome::Results(format_answer(
             &self.kernel,
             view,
             format,

@@ -215,16 +215,25 @@ fn a_user_is_prompted_and_answers() {
         ),
         (&json!("services"), &json!("services"), &json!("Which?"))
     );
-    for (answer, expected) in [
-        (json!({"replies": [true]}), "! invalid_answer"),
-        (json!({"replies": ["a", "b"]}), "! invalid_answer"),
-        (json!({"replies": null}), "! dismissed"),
+    // Answers that do not fit are errors, and the question stays open.
+    session.say(&json!({"calls": [{"id": "1", "name": "services", "input": input}]}));
+    let id = session.receive()["interview"]["id"].clone();
+    for (answer, error) in [
+        (
+            json!({"id": id, "replies": [true]}),
+            "reply 1 does not fit the `type` of its question",
+        ),
+        (
+            json!({"id": id, "replies": ["a", "b"]}),
+            "the number of `replies` is 2, and that of questions is 1; give one for each",
+        ),
     ] {
-        assert_eq!(
-            session.steps("services", &[step], &[answer]),
-            json!([expected])
-        );
+        session.say(&json!({ "answer": answer }));
+        assert_eq!(session.receive(), json!({ "error": error }));
     }
+    session.say(&json!({"answer": {"id": id, "replies": null}}));
+    let results = session.receive();
+    assert_eq!(result_value(&results["results"][0]), json!(["! dismissed"]));
     let bad = [
         "ask []",
         "ask {}",

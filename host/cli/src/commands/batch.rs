@@ -95,6 +95,10 @@ pub(super) struct BatchEntry {
 }
 
 impl BatchEntry {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     pub(super) fn to_json(&self) -> Value {
         json!({"id": self.id, "name": self.name, "input": self.input})
     }
@@ -142,8 +146,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
         BatchInput::Calls(entries) => entries.clone(),
         BatchInput::Turn(format, wanted) => entries_of_turn(kernel, view, *format, wanted),
     };
-    let calls = canonical_calls(kernel, &entries, view);
-    let request = request(&entries, &calls, args.strategy, &caller);
+    let (calls, request) = turn_request(kernel, &entries, args.strategy, &caller, view);
     let title = count(request.calls.len(), "call");
     let progress = Progress::start(&title, ProgressMode::of_terminal());
     let events = EventPrinter::with_progress(verbose, progress);
@@ -197,24 +200,17 @@ pub(super) fn entries_of_turn(
     calls.map(entry).collect()
 }
 
-/// Runs one turn of an ongoing session. Returns the canonical names and inputs of the calls, and their reports.
-pub(super) async fn run_turn(
+/// Returns the canonical names and inputs of the calls, and the request that runs them.
+pub(super) fn turn_request(
     kernel: &Kernel,
     entries: &[BatchEntry],
     strategy: Strategy,
     caller: &Caller,
     view: ProfileView,
-    sink: Arc<dyn Sink>,
-) -> Result<(Vec<(String, Value)>, Vec<Report>), CliError> {
+) -> (Vec<(String, Value)>, BatchRequest) {
     let calls = canonical_calls(kernel, entries, view);
     let request = request(entries, &calls, strategy, caller);
-    let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
-    let reports = kernel
-        .schedule(request, sink)
-        .await
-        .or_exit(Exit::Internal)?;
-    kernel.mark_submitted(&caller.principal, ids);
-    Ok((calls, reports))
+    (calls, request)
 }
 
 /// The calls with the canonical names and inputs that rules and records use.

@@ -16,7 +16,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use toolhost::{HookSettings, front_end};
-use toolhost_contract::{CallId, CallerId, OnlyPaths, SessionKey, exact_integers, text};
+use toolhost_contract::usable_json::replace_unusable;
+use toolhost_contract::{CallId, CallerId, OnlyPaths, SessionKey, text};
 use toolhost_formats::events::FrontEnd;
 use toolhost_formats::model::Format;
 use toolhost_formats::profile::{Profile, ProfiledRegistry};
@@ -161,6 +162,17 @@ enum RequestedTurn {
 }
 
 impl InputLine {
+    fn parse(line: &[u8]) -> Result<Self, String> {
+        let usable = replace_unusable(batch_input::json_text(line, "a line of JSON")?);
+        let input: Self = serde_json::from_slice(&usable.text)
+            .map_err(|error| text::escape_line(&error.to_string(), 300))?;
+        match usable.problem {
+            // A model gets an error for each call that contains such a value.
+            Some(problem) if input.turn.is_none() => Err(problem),
+            _ => Ok(input),
+        }
+    }
+
     fn request(self) -> Result<Request, String> {
         if self.reflection {
             return self.reflection_request();
@@ -242,6 +254,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
             sink: Arc::clone(&events) as _,
             notifies_hooks,
             failures: Mutex::default(),
+            ids: Mutex::default(),
         }),
         format: args.format,
         caller,
@@ -299,11 +312,7 @@ struct TurnQueue {
 impl TurnQueue {
     /// Handles a line: an answer, or a turn, which is started.
     fn handle(&mut self, line: &[u8]) -> Result<(), String> {
-        let input = batch_input::json_text(line, "a line of JSON").and_then(|line| {
-            exact_integers::check_integers(line).map_err(|error| error.to_string())?;
-            serde_json::from_slice(line).map_err(|error| text::escape_line(&error.to_string(), 300))
-        });
-        let input: InputLine = input.map_err(|error| format!("invalid turn: {error}"))?;
+        let input = InputLine::parse(line).map_err(|error| format!("invalid turn: {error}"))?;
         match input.request()? {
             Request::Stats => {
                 let registry = self.runner.kernel.registry();
@@ -355,12 +364,7 @@ impl TurnQueue {
     /// `call`: the program's id of a call of the running turn, or the host's.
     fn detach(&self, call: String) -> Result<(), String> {
         let caller = &self.caller.principal;
-        let running = self.runner.kernel.running_calls(&caller.session_key());
-        let has_id = |id: &&CallId| {
-            let of_program = id.0.split_once('/').map(|(_, of_program)| of_program);
-            id.0 == call || of_program == Some(&*call)
-        };
-        let id = running.iter().find(has_id).cloned();
+        let id = self.runner.running_call(&call, &caller.session_key());
         let id = id.unwrap_or(CallId(call));
         let detached = self.runner.kernel.detach(&id, &caller.user);
         detached.map_err(|error| error.to_string())
@@ -494,6 +498,24 @@ mod tests {
         }
         let endless = vec![b'x'; 3 * MAX_LINE_BYTES];
         assert_eq!(lines(&endless).await, [(LineRead::TooLong, 0)]);
+    }
+
+    #[test]
+    fn only_a_turn_of_a_model_can_have_unusable_values() {
+        let long = "123456789012345678901234567890";
+        for (line, accepted) in [
+            (format!(r#"{{"turn": [{long}]}}"#), true),
+            (
+                format!(r#"{{"calls": [{{"id": "1", "name": "a", "input": {{"n": {long}}}}}]}}"#),
+                false,
+            ),
+            (format!(r#"{{"event": {long}}}"#), false),
+        ] {
+            let error = InputLine::parse(line.as_bytes()).err();
+            let reason = "does not fit into 64 bits";
+            let is_refused = error.is_some_and(|error| error.contains(reason));
+            assert_eq!(is_refused, !accepted, "{line}");
+        }
     }
 
     #[test]

@@ -2,12 +2,16 @@
 //!
 //! Results are one user message with a `tool_result` per call.
 
-use serde_json::{Value, json};
-use toolhost_contract::Part;
+use std::mem;
+
+use serde_json::{Map, Value, json};
+use toolhost_contract::{Part, text};
 
 use super::api::{ListOptions, ModelApi};
-use super::keywords::for_model;
-use super::part_content::{PartContent, base64, is_supported_image, part_content, placeholder};
+use super::keywords::{for_model, strings};
+use super::part_content::{
+    PartContent, base64, is_supported_image, named_placeholder, part_content,
+};
 use super::turn::{
     ModelCall, TurnParts, check_format, check_role, input_or_empty, invalid_turn, non_null,
     refuse_messages,
@@ -21,12 +25,19 @@ impl ModelApi for Anthropic {
         "anthropic"
     }
 
-    fn list_tool(&self, name: &str, listed: &ListedTool, _: &mut ListOptions) -> Value {
-        json!({
+    fn list_tool(
+        &self,
+        name: &str,
+        listed: &ListedTool,
+        options: &mut ListOptions,
+    ) -> Option<Value> {
+        let mut schema = for_model(root::object(&listed.tool.input_schema));
+        remove_unsupported_properties(&mut schema, name, options)?;
+        Some(json!({
             "name": name,
             "description": listed.tool.description,
-            "input_schema": for_model(root::object(&listed.tool.input_schema)),
-        })
+            "input_schema": schema,
+        }))
     }
 
     fn has_mark(&self, value: &Value) -> bool {
@@ -47,6 +58,44 @@ impl ModelApi for Anthropic {
         message(answered)
     }
 }
+
+/// Removes optional properties whose names the API does not support, because it refuses a request that contains one.
+/// Returns `None` if a required property has such a name.
+fn remove_unsupported_properties(
+    schema: &mut Map<String, Value>,
+    tool: &str,
+    options: &mut ListOptions,
+) -> Option<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let is_supported = |name: &str| (1..=64).contains(&name.len()) && name.chars().all(is_plain);
+    let required: Vec<String> = strings(schema.get("required")).map(str::to_owned).collect();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
+        return Some(());
+    };
+    let (supported, unsupported): (Map<_, _>, Map<_, _>) = mem::take(properties)
+        .into_iter()
+        .partition(|(name, _)| is_supported(name));
+    *properties = supported;
+    for property in unsupported.keys() {
+        let is_required = required.contains(property);
+        let state = if is_required {
+            "not listed"
+        } else {
+            "listed without a property"
+        };
+        options.notes.push(format!(
+            "`{tool}` is {state}: the format `anthropic` does not support the property name `{}`",
+            text::escape_line(property, 80)
+        ));
+        if is_required {
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Stop reasons after which the last block can be incomplete.
+const CUTTING_STOP_REASONS: [&str; 3] = ["max_tokens", "model_context_window_exceeded", "refusal"];
 
 fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
     let format = Format::Anthropic;
@@ -73,7 +122,7 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
                 None => return refused(wanted),
             };
             let usual = ["end_turn", "tool_use", "stop_sequence"];
-            Ok(found.with_stop_reason(&turn["stop_reason"], "max_tokens", &usual))
+            Ok(found.with_stop_reason(&turn["stop_reason"], &CUTTING_STOP_REASONS, &usual))
         }
         _ => refused(wanted),
     }
@@ -115,7 +164,7 @@ fn message(answered: &[AnsweredCall]) -> Value {
             after.extend::<Vec<Value>>(media);
         }
         if content.is_empty() {
-            content.push(text("(no output)"));
+            content.push(text_block("(no output)"));
         }
         blocks.push(json!({
             "type": "tool_result",
@@ -128,7 +177,10 @@ fn message(answered: &[AnsweredCall]) -> Value {
     json!({"role": "user", "content": blocks})
 }
 
-fn text(text: &str) -> Value {
+/// Maximum size of an image. The API limits its base64 text to 5,242,880 bytes, and refuses the whole request otherwise.
+const MAX_IMAGE_BYTES: usize = 5_242_880 / 4 * 3;
+
+fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
@@ -136,7 +188,19 @@ fn text(text: &str) -> Value {
 fn block(part: &Part) -> Option<Value> {
     Some(match part_content(part) {
         PartContent::Text(content) if content.trim().is_empty() => return None,
-        PartContent::Text(content) => text(&content),
+        PartContent::Text(content) => text_block(&content),
+        PartContent::Media {
+            data,
+            media_type,
+            name,
+            ..
+        } if is_supported_image(media_type) && data.len() > MAX_IMAGE_BYTES => {
+            let placeholder = named_placeholder(media_type, name);
+            text_block(&format!(
+                "{placeholder}. It has {} bytes and the API accepts {MAX_IMAGE_BYTES}; scale it down",
+                data.len()
+            ))
+        }
         PartContent::Media {
             data, media_type, ..
         } if is_supported_image(media_type) => json!({
@@ -163,10 +227,7 @@ fn block(part: &Part) -> Option<Value> {
         }
         PartContent::Media {
             media_type, name, ..
-        } => match name {
-            Some(name) => text(&format!("{} ({name})", placeholder(media_type))),
-            None => text(&placeholder(media_type)),
-        },
+        } => text_block(&named_placeholder(media_type, name)),
     })
 }
 

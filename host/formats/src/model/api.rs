@@ -24,8 +24,13 @@ pub(super) trait ModelApi: Sync {
         true
     }
 
-    /// Returns the entry of one tool in the list of tools.
-    fn list_tool(&self, name: &str, listed: &ListedTool, options: &mut ListOptions) -> Value;
+    /// Returns the entry of one tool in the list of tools, or `None`, with a note, if the API would refuse it.
+    fn list_tool(
+        &self,
+        name: &str,
+        listed: &ListedTool,
+        options: &mut ListOptions,
+    ) -> Option<Value>;
 
     /// Returns the member `tools` of a request.
     fn tool_list(&self, tools: Vec<Value>) -> Value {

@@ -23,12 +23,12 @@ impl ModelApi for Gemini {
         "gemini"
     }
 
-    fn list_tool(&self, name: &str, listed: &ListedTool, _: &mut ListOptions) -> Value {
+    fn list_tool(&self, name: &str, listed: &ListedTool, _: &mut ListOptions) -> Option<Value> {
         let mut declaration = json!({"name": name, "description": listed.tool.description});
         if let Some(parameters) = schema::parameters(&listed.tool.input_schema) {
             declaration["parameters"] = parameters;
         }
-        declaration
+        Some(declaration)
     }
 
     fn tool_list(&self, tools: Vec<Value>) -> Value {
@@ -104,7 +104,7 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
             }
             let feedback = member(body, ["promptFeedback", "prompt_feedback"]);
             let reason = member(feedback, ["blockReason", "block_reason"]);
-            Ok(TurnParts::default().with_stop_reason(reason, "", &[]))
+            Ok(TurnParts::default().with_stop_reason(reason, &[], &[]))
         }
         Value::Object(members) => {
             if members.contains_key("content") {
@@ -122,6 +122,20 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
     }
 }
 
+/// Finish reasons after which the last part can be incomplete.
+const CUTTING_FINISH_REASONS: [&str; 10] = [
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MALFORMED_FUNCTION_CALL",
+    "MALFORMED_RESPONSE",
+    "OTHER",
+];
+
 fn candidate(candidate: &Value) -> Result<TurnParts<'_>, FormatError> {
     let end = member(candidate, ["finishReason", "finish_reason"]);
     let found = match non_null(candidate, "content") {
@@ -135,7 +149,8 @@ fn candidate(candidate: &Value) -> Result<TurnParts<'_>, FormatError> {
             return Err(invalid_turn(Format::Gemini, candidate, reason));
         }
     };
-    Ok(found.with_stop_reason(end, "MAX_TOKENS", &["STOP", "FINISH_REASON_UNSPECIFIED"]))
+    let usual = ["STOP", "FINISH_REASON_UNSPECIFIED"];
+    Ok(found.with_stop_reason(end, &CUTTING_FINISH_REASONS, &usual))
 }
 
 fn content(content: &Value) -> Result<TurnParts<'_>, FormatError> {
@@ -191,13 +206,49 @@ fn results(answered: &[AnsweredCall]) -> Value {
     json!({"role": "user", "parts": parts})
 }
 
+/// Returns whether the API accepts the type as inline data. It refuses a request that contains another one, and all later
+/// requests of the conversation.
+fn is_supported_media(media_type: &str) -> bool {
+    match media_type.split_once('/') {
+        Some(("text", _) | ("application", "pdf")) => true,
+        Some(("image", kind)) => matches!(kind, "png" | "jpeg" | "webp" | "heic" | "heif"),
+        Some(("audio", kind)) => {
+            matches!(
+                kind,
+                "wav" | "mp3" | "mpeg" | "aiff" | "aac" | "ogg" | "flac"
+            )
+        }
+        Some(("video", kind)) => matches!(
+            kind,
+            "mp4"
+                | "mpeg"
+                | "mov"
+                | "quicktime"
+                | "avi"
+                | "x-flv"
+                | "mpg"
+                | "webm"
+                | "wmv"
+                | "3gpp"
+        ),
+        _ => false,
+    }
+}
+
 /// Returns the function response, which contains only text, followed by the media parts.
 fn parts(one: &AnsweredCall) -> Vec<Value> {
     let media: Vec<&Part> = one
         .result
         .parts
         .iter()
-        .filter(|part| matches!(part_content(part), PartContent::Media { text: None, .. }))
+        .filter(|part| match part_content(part) {
+            PartContent::Media {
+                text: None,
+                media_type,
+                ..
+            } => is_supported_media(media_type),
+            PartContent::Text(_) | PartContent::Media { .. } => false,
+        })
         .collect();
     let alone = media.len() == one.result.parts.len();
     let text = match media.first().map(|part| part_content(part)) {

@@ -1,6 +1,6 @@
 //! Classification of JSON Schema keywords by their values, so that schema traversal does not mistake data for schemas.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Maximum nesting depth that is traversed. Larger than in real tools, and small enough for the stack.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -110,6 +110,35 @@ fn retain_keywords(schema: &Value, depth: usize, keep: fn(&str, &Value) -> bool)
         })
         .collect::<Map<_, _>>()
         .into()
+}
+
+/// Adds `items` to lists without it, and moves a list of schemas in `items` of older drafts to `prefixItems`.
+pub(super) fn add_missing_items(schema: &mut Value) {
+    let Value::Object(members) = schema else {
+        return;
+    };
+    for (keyword, value) in members.iter_mut() {
+        match (keyword_value(keyword), value) {
+            (KeywordValue::Schema | KeywordValue::Schemas, Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(add_missing_items);
+            }
+            (KeywordValue::Schema | KeywordValue::Schemas, schema) => add_missing_items(schema),
+            (KeywordValue::Named, Value::Object(named)) => {
+                named.values_mut().for_each(add_missing_items);
+            }
+            (KeywordValue::Named | KeywordValue::Data, _) => {}
+        }
+    }
+    let kind = members.get("type");
+    let is_list =
+        kind.is_some_and(|kind| kind == "array") || strings(kind).any(|kind| kind == "array");
+    let is_tuple = members.get("items").is_some_and(Value::is_array);
+    if is_tuple && let Some(items) = members.shift_remove("items") {
+        members.entry("prefixItems").or_insert(items);
+    }
+    if is_list || is_tuple {
+        members.entry("items").or_insert_with(|| json!({}));
+    }
 }
 
 /// Returns the target of a reference within the document.

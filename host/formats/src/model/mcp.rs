@@ -26,7 +26,7 @@ impl ModelApi for Mcp {
         false
     }
 
-    fn list_tool(&self, name: &str, listed: &ListedTool, _: &mut ListOptions) -> Value {
+    fn list_tool(&self, name: &str, listed: &ListedTool, _: &mut ListOptions) -> Option<Value> {
         let object = |schema: &Value| {
             let mut schema = match without_private_keywords(schema) {
                 Value::Object(schema) => schema,
@@ -51,7 +51,7 @@ impl ModelApi for Mcp {
             "idempotentHint": listed.hints.idempotent,
             "openWorldHint": listed.hints.open_world,
         });
-        tool
+        Some(tool)
     }
 
     fn has_mark(&self, value: &Value) -> bool {

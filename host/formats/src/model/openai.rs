@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use toolhost_contract::{Descriptor, Part};
 
 use super::api::{ListOptions, ModelApi};
-use super::keywords::for_model;
+use super::keywords::{add_missing_items, for_model};
 use super::part_content::{
     PartContent, base64, data_url, is_supported_image, joined_text, part_content,
 };
@@ -28,9 +28,14 @@ impl ModelApi for OpenAi {
         true
     }
 
-    fn list_tool(&self, name: &str, listed: &ListedTool, options: &mut ListOptions) -> Value {
+    fn list_tool(
+        &self,
+        name: &str,
+        listed: &ListedTool,
+        options: &mut ListOptions,
+    ) -> Option<Value> {
         let function = function(name, listed.tool, options);
-        json!({"type": "function", "function": function})
+        Some(json!({"type": "function", "function": function}))
     }
 
     fn has_mark(&self, value: &Value) -> bool {
@@ -75,14 +80,16 @@ pub(super) fn function(
         }
         None => (for_model(root::object(&tool.input_schema)), false),
     };
-    let mut schema = schema;
-    schema
-        .entry("properties")
-        .or_insert_with(|| Value::Object(Map::new()));
+    let mut parameters = Value::Object(schema);
+    // The API refuses the whole request otherwise.
+    add_missing_items(&mut parameters);
+    if parameters.get("properties").is_none() {
+        parameters["properties"] = json!({});
+    }
     let mut function = Map::new();
     function.insert("name".to_owned(), json!(name));
     function.insert("description".to_owned(), json!(tool.description));
-    function.insert("parameters".to_owned(), Value::Object(schema));
+    function.insert("parameters".to_owned(), parameters);
     // Always included, because one of the two APIs defaults to true.
     function.insert("strict".to_owned(), json!(strict));
     function
@@ -131,7 +138,7 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
     let found = openai_message(choice.map_or(turn, |choice| &choice["message"]))?;
     let usual = ["stop", "tool_calls", "function_call"];
     let end = choice.map_or(&Value::Null, |choice| &choice["finish_reason"]);
-    Ok(found.with_stop_reason(end, "length", &usual))
+    Ok(found.with_stop_reason(end, &["length", "content_filter"], &usual))
 }
 
 fn openai_message(message: &Value) -> Result<TurnParts<'_>, FormatError> {

@@ -8,7 +8,9 @@ use toolhost_contract::{Part, text};
 use super::api::{ListOptions, ModelApi};
 use super::openai::{function, result_text};
 use super::part_content::{PartContent, data_url, is_supported_image, joined_text, part_content};
-use super::turn::{ModelCall, TurnParts, arguments, check_format, invalid_turn, non_null};
+use super::turn::{
+    CallForm, ModelCall, TurnParts, arguments, check_format, invalid_turn, non_null,
+};
 use super::{AnsweredCall, Format, FormatError, ListedTool};
 
 pub(super) struct OpenAiResponses;
@@ -22,11 +24,16 @@ impl ModelApi for OpenAiResponses {
         true
     }
 
-    fn list_tool(&self, name: &str, listed: &ListedTool, options: &mut ListOptions) -> Value {
+    fn list_tool(
+        &self,
+        name: &str,
+        listed: &ListedTool,
+        options: &mut ListOptions,
+    ) -> Option<Value> {
         let mut tool = Map::new();
         tool.insert("type".to_owned(), json!("function"));
         tool.extend(function(name, listed.tool, options));
-        Value::Object(tool)
+        Some(Value::Object(tool))
     }
 
     fn has_mark(&self, value: &Value) -> bool {
@@ -65,7 +72,8 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
         (_, Some(kind)) if alone.contains(&kind) => Ok(TurnParts::new([turn])),
         (_, None) if turn["output"].is_array() => {
             let found = TurnParts::new(turn["output"].as_array().into_iter().flatten());
-            let mut found = found.with_stop_reason(&turn["status"], "incomplete", &["completed"]);
+            let cutting = ["incomplete", "failed", "cancelled", "in_progress"];
+            let mut found = found.with_stop_reason(&turn["status"], &cutting, &["completed"]);
             if let Some(reason) = turn["incomplete_details"]["reason"].as_str() {
                 found.abnormal_stop_reason = Some(text::escape_line(reason, 80));
             }
@@ -104,11 +112,10 @@ fn read_call(item: &Value) -> Result<Option<ModelCall>, FormatError> {
         "function_call" => {}
         "custom_tool_call" => {
             let input = item.get("input").cloned().unwrap_or_default();
-            return Ok(Some(ModelCall::new(
-                item.get("call_id"),
-                item.get("name"),
-                input,
-            )));
+            return Ok(Some(ModelCall {
+                kind: CallForm::Custom,
+                ..ModelCall::new(item.get("call_id"), item.get("name"), input)
+            }));
         }
         _ => {
             return check_format(format, item).map(|()| None);
@@ -148,7 +155,12 @@ fn items(answered: &[AnsweredCall]) -> Value {
         } else {
             json!(result_text(one.result))
         };
-        json!({"type": "function_call_output", "call_id": one.call.label(), "output": output})
+        let kind = if one.call.kind == CallForm::Custom {
+            "custom_tool_call_output"
+        } else {
+            "function_call_output"
+        };
+        json!({"type": kind, "call_id": one.call.label(), "output": output})
     };
     answered.iter().map(item).collect()
 }

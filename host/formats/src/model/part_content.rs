@@ -71,6 +71,14 @@ pub(super) fn placeholder(media_type: &str) -> String {
     format!("Binary content of type {media_type}")
 }
 
+/// Returns [`placeholder`] with the name, if any.
+pub(super) fn named_placeholder(media_type: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{} ({name})", placeholder(media_type)),
+        None => placeholder(media_type),
+    }
+}
+
 pub(super) fn base64(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
@@ -79,7 +87,7 @@ pub(super) fn data_url(data: &[u8], media_type: &str) -> String {
     format!("data:{media_type};base64,{}", base64(data))
 }
 
-/// Returns whether all of these APIs support the image type.
+/// Returns whether the APIs of Anthropic and OpenAI support the image type.
 pub(super) fn is_supported_image(media_type: &str) -> bool {
     matches!(
         media_type,
@@ -98,10 +106,7 @@ pub(super) fn joined_text(parts: &[Part]) -> String {
             } => text.to_owned(),
             PartContent::Media {
                 media_type, name, ..
-            } => match name {
-                Some(name) => format!("{} ({name})", placeholder(media_type)),
-                None => placeholder(media_type),
-            },
+            } => named_placeholder(media_type, name),
         })
         .collect();
     let mut text = texts.join("\n");

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::keywords::{MAX_DEPTH, resolve_reference, schemas, single_type, strings};
-use super::strict::accepts_null_within;
+use super::strict::accepts_within;
 
 /// Maximum number of pairs of schema and value to visit. A list of 100,000 items needs as many.
 const MAX_STEPS: usize = 500_000;
@@ -47,7 +47,7 @@ impl<'a> Restorer<'a> {
             self.restore_value(part, value, depth + 1);
         }
         for keyword in ["anyOf", "oneOf"] {
-            if let Some(meant) = matching_alternative(root, members.get(keyword), value) {
+            if let Some(meant) = self.matching_alternative(members.get(keyword), value) {
                 self.restore_value(meant, value, depth + 1);
             }
         }
@@ -67,9 +67,9 @@ impl<'a> Restorer<'a> {
                 given.retain(|name, value| {
                     !value.is_null()
                         || required.contains(&name.as_str())
-                        || properties
-                            .get(name)
-                            .is_none_or(|property| accepts_null_within(root, property, left))
+                        || properties.get(name).is_none_or(|property| {
+                            accepts_within(root, property, &Value::Null, left)
+                        })
                 });
                 for (name, value) in given {
                     if let Some(property) = properties.get(name) {
@@ -87,6 +87,31 @@ impl<'a> Restorer<'a> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
+
+    /// Returns the alternative that the value was written for: the one that has all its members and matches its
+    /// constants. `None` for a string that an alternative accepts as it is.
+    fn matching_alternative(
+        &mut self,
+        alternatives: Option<&'a Value>,
+        value: &Value,
+    ) -> Option<&'a Value> {
+        let root = self.root;
+        let left = &mut self.left;
+        if value.is_string()
+            && schemas(alternatives).any(|schema| accepts_within(root, schema, value, left))
+        {
+            return None;
+        }
+        let follow = |schema: &'a Value| {
+            let reference = schema.get("$ref").and_then(Value::as_str);
+            reference
+                .and_then(|reference| resolve_reference(root, reference))
+                .unwrap_or(schema)
+        };
+        schemas(alternatives)
+            .map(follow)
+            .find(|schema| is_matching(schema, value))
+    }
 }
 
 /// Returns the enumerated value with this JSON text. Returns `None` if the text itself is one of the values.
@@ -101,23 +126,6 @@ fn enum_value(schema: &Map<String, Value>, text: &str) -> Option<Value> {
     }
     let found = values.iter().find(|value| is_json_text(value, text));
     found.cloned()
-}
-
-/// Returns the alternative that the value was written for: the one that has all its members and matches its constants.
-fn matching_alternative<'a>(
-    root: &'a Value,
-    alternatives: Option<&'a Value>,
-    value: &Value,
-) -> Option<&'a Value> {
-    let follow = |schema: &'a Value| {
-        let reference = schema.get("$ref").and_then(Value::as_str);
-        reference
-            .and_then(|reference| resolve_reference(root, reference))
-            .unwrap_or(schema)
-    };
-    schemas(alternatives)
-        .map(follow)
-        .find(|schema| is_matching(schema, value))
 }
 
 fn is_matching(schema: &Value, value: &Value) -> bool {

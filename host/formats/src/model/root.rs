@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::alternative_properties::merge_properties;
 use super::keywords::{merge_schema, resolve_reference, schemas, without_private_keywords};
 
 /// Maximum length of a chain of references.
@@ -17,16 +18,18 @@ const UNSUPPORTED: &[&str] = &[
 pub(super) fn object(schema: &Value) -> Map<String, Value> {
     let document = without_private_keywords(schema);
     let mut root = members(&document, &document);
-    for keyword in ["allOf", "anyOf", "oneOf"] {
-        let parts = root.shift_remove(keyword);
-        for part in schemas(parts.as_ref()) {
-            let mut part = members(&document, part);
-            if keyword != "allOf" {
-                part.shift_remove("required");
-            }
-            part.retain(|keyword, _| matches!(keyword.as_str(), "properties" | "required"));
-            merge_schema(&mut root, &part);
-        }
+    let parts = root.shift_remove("allOf");
+    for part in schemas(parts.as_ref()) {
+        let mut part = members(&document, part);
+        part.retain(|keyword, _| matches!(keyword.as_str(), "properties" | "required"));
+        merge_schema(&mut root, &part);
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        let alternatives = root.shift_remove(keyword);
+        let alternatives: Vec<Map<String, Value>> = schemas(alternatives.as_ref())
+            .map(|alternative| members(&document, alternative))
+            .collect();
+        merge_properties(&mut root, &alternatives);
     }
     root.retain(|keyword, _| !UNSUPPORTED.contains(&keyword.as_str()));
     root.insert("type".to_owned(), json!("object"));

@@ -15,10 +15,10 @@ use super::root;
 use toolhost_contract::text;
 
 use alternatives::alternatives;
-use keywords::{describe_default, has_valid_type, type_of_values};
+use keywords::{default_value, describe_default, has_valid_type, type_of_values};
 
 use nullable::accepts_null;
-pub(super) use nullable::accepts_null_within;
+pub(super) use nullable::accepts_within;
 
 /// Limits of the API for the whole schema.
 const MAX_PROPERTIES: usize = 5_000;
@@ -189,7 +189,6 @@ impl StrictConverter<'_> {
                 strict.insert(keyword.clone(), value.clone());
             }
         }
-        describe_default(&mut strict, schema.get("default"));
         if let Some(reference) = schema.get("$ref") {
             return self.reference(schema, reference, strict, at);
         }
@@ -336,6 +335,7 @@ impl StrictConverter<'_> {
             let mut strict = self.schema(property, at)?;
             if !required.contains(name.as_str()) && !accepts_null(self.document, property) {
                 strict = nullable::nullable(strict);
+                describe_default(&mut strict, default_value(property));
             }
             made.insert(name.clone(), strict);
         }

@@ -35,6 +35,8 @@ pub(super) enum CallForm {
     Standard,
     /// The legacy `function_call` of a message, which has no identifier.
     Legacy,
+    /// A call of a custom tool, whose input is free text.
+    Custom,
     /// A request that is answered with this JSON-RPC error code.
     Invalid(i64),
 }
@@ -72,16 +74,15 @@ pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<ModelCall>, Forma
         wanted.extend(format.api().read_call(part)?);
     }
     wanted.extend(found.legacy_call.map(legacy));
-    // The token limit truncates the last call.
     if found.is_truncated
         && let Some(last) = wanted.last_mut()
         && last.error.is_none()
     {
-        last.error = Some(
-            "the turn ended at its token limit, so this call may be truncated and was not run; \
-             call again with a shorter input, or in several calls"
-                .to_owned(),
-        );
+        let reason = found.abnormal_stop_reason.unwrap_or_default();
+        last.error = Some(format!(
+            "the turn ended with `{reason}`, so this call may be truncated and was not run; \
+             call again, with a shorter input or in several calls if it was too long"
+        ));
     }
     assign_labels(&mut wanted);
     Ok(wanted)

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use toolhost_contract::usable_json::{replace_unusable, unusable_problem};
 use toolhost_contract::{exact_integers, text};
 use toolhost_formats::model::{Format, ModelCall};
 
@@ -53,16 +54,26 @@ pub(super) fn read_turn(file: &Path, format: Format) -> Result<ModelTurn, CliErr
 
 fn parse_turn(text: &[u8], format: Format) -> Result<ModelTurn, String> {
     let text = json_text(text, &format!("a turn in the format `{format}`"))?;
-    exact_integers::check_integers(text).map_err(|error| error.to_string())?;
-    let turn = serde_json::from_slice(text);
+    let turn = serde_json::from_slice(&replace_unusable(text).text);
     let turn: Value = turn.map_err(|error| text::escape_line(&error.to_string(), 300))?;
     turn_from_value(&turn, format)
 }
 
+/// Calls whose input has a value that [`replace_unusable`] replaced are not run.
 pub fn turn_from_value(turn: &Value, format: Format) -> Result<ModelTurn, String> {
-    let calls = format.read_turn(turn).map_err(|error| error.to_string())?;
+    let mut calls = format.read_turn(turn).map_err(|error| error.to_string())?;
     if calls.len() > MAX_CALLS {
         return Err(too_many_calls());
+    }
+    for call in &mut calls {
+        // The id has to be returned as it is.
+        if let Some(problem) = call.id.as_ref().and_then(unusable_problem) {
+            return Err(problem);
+        }
+        if let Some(problem) = unusable_problem(&call.input) {
+            call.input = Value::Object(Map::new());
+            call.error.get_or_insert(problem);
+        }
     }
     let ended = format.abnormal_stop_reason(turn);
     Ok(ModelTurn {
@@ -345,6 +356,31 @@ mod tests {
             let error = turn.map(|turn| turn.calls.len()).err();
             assert_eq!(error.as_deref(), expected);
         }
+    }
+
+    #[test]
+    fn only_the_calls_with_an_unusable_value_fail() {
+        let long = "123456789012345678901234567890";
+        let deep = "[".repeat(1_000) + &"]".repeat(1_000);
+        let turn = format!(
+            r#"[{{"functionCall": {{"name": "a", "args": {{"n": [{long}]}}}}}},
+                {{"functionCall": {{"name": "b", "args": {{"n": {deep}}}}}}},
+                {{"functionCall": {{"name": "c", "args": {{"n": 1e30}}}}}},
+                {{"text": "x", "tokens": {long}}}]"#
+        );
+        let turn = parse_turn(turn.as_bytes(), Format::Gemini).unwrap();
+        let errors: Vec<_> = turn.calls.iter().map(|call| &call.error).collect();
+        let part = |error: &Option<String>, part: &str| {
+            error.as_ref().is_some_and(|error| error.contains(part))
+        };
+        assert!(part(errors[0], "does not fit into 64 bits"), "{errors:?}");
+        assert!(part(errors[1], "levels deep"), "{errors:?}");
+        assert_eq!(errors[2..], [&None]);
+        assert_eq!(turn.calls[2].input, json!({"n": 1e30}));
+        let request =
+            format!(r#"{{"id": {long}, "method": "tools/call", "params": {{"name": "a"}}}}"#);
+        let error = parse_turn(request.as_bytes(), Format::Mcp).err().unwrap();
+        assert!(error.contains("does not fit into 64 bits"), "{error}");
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use toolhost::turn::{self, ProfileView, ProfiledResult};
-use toolhost_contract::Sink;
-use toolhost_formats::model::Format;
+use toolhost_contract::{CallId, SessionKey, Sink};
+use toolhost_formats::model::{Format, ModelCall};
 use toolhost_formats::profile::{Profile, ProfiledRegistry, TaskFailures, ToolFailure};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Report};
 
 use crate::commands::batch::{self, BatchEntry, batch_input};
-use crate::exit::{CliError, Exit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::Caller;
 use crate::terminal::note;
 
@@ -33,6 +33,8 @@ pub(super) struct TurnRunner {
     /// Whether a hook is notified of the messages of the session.
     pub notifies_hooks: bool,
     pub failures: Mutex<FailuresByTask>,
+    /// The ids of the calls of the running turn: the program's and the host's, in call order.
+    pub ids: Mutex<Vec<(String, CallId)>>,
 }
 
 impl TurnRunner {
@@ -69,7 +71,9 @@ impl TurnRunner {
                 let calls = entries.iter().map(BatchEntry::to_json);
                 let message = || json!({"calls": calls.collect::<Vec<_>>()});
                 self.notify_hooks(caller, message).await;
-                let (calls, reports) = self.run_calls(entries, strategy, caller).await?;
+                let ids = entries.iter().map(|entry| entry.id().to_owned());
+                let ids = ids.collect();
+                let (calls, reports) = self.run_calls(entries, ids, strategy, caller).await?;
                 let results = batch::results(&self.kernel, entries, &calls, &reports, self.view);
                 Ok(Value::Array(results))
             }
@@ -81,7 +85,9 @@ impl TurnRunner {
                 self.notify_hooks(caller, || json!({"turn": turn})).await;
                 let wanted = read.calls;
                 let entries = batch::entries_of_turn(&self.kernel, self.view, *format, &wanted);
-                let (calls, reports) = self.run_calls(&entries, strategy, caller).await?;
+                let run = wanted.iter().filter(|call| call.error.is_none());
+                let ids = run.map(ModelCall::label).collect();
+                let (calls, reports) = self.run_calls(&entries, ids, strategy, caller).await?;
                 Ok(turn::format_answer(
                     &self.kernel,
                     self.view,
@@ -94,16 +100,41 @@ impl TurnRunner {
         }
     }
 
+    /// `ids`: the program's ids of the calls.
     async fn run_calls(
         &self,
         entries: &[BatchEntry],
+        ids: Vec<String>,
         strategy: Strategy,
         caller: &Caller,
     ) -> Result<(Vec<(String, Value)>, Vec<Report>), CliError> {
-        let sink = Arc::clone(&self.sink);
-        let ran = batch::run_turn(&self.kernel, entries, strategy, caller, self.view, sink).await?;
-        self.keep_failures(&caller.principal.task, &ran.0, &ran.1);
-        Ok(ran)
+        let (calls, request) =
+            batch::turn_request(&self.kernel, entries, strategy, caller, self.view);
+        let host_ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
+        *self.lock_ids() = ids.into_iter().zip(host_ids.iter().cloned()).collect();
+        let reports = self
+            .kernel
+            .schedule(request, Arc::clone(&self.sink))
+            .await
+            .or_exit(Exit::Internal);
+        self.lock_ids().clear();
+        let reports = reports?;
+        self.kernel.mark_submitted(&caller.principal, host_ids);
+        self.keep_failures(&caller.principal.task, &calls, &reports);
+        Ok((calls, reports))
+    }
+
+    /// The host's id of a call that runs, for the program's id. An API can use one id for several calls.
+    pub(super) fn running_call(&self, id: &str, session: &SessionKey) -> Option<CallId> {
+        let running = self.kernel.running_calls(session);
+        let ids = self.lock_ids();
+        let of_program = ids.iter().filter(|(of_program, _)| of_program == id);
+        let mut host_ids = of_program.map(|(_, host_id)| host_id);
+        host_ids.find(|id| running.contains(id)).cloned()
+    }
+
+    fn lock_ids(&self) -> MutexGuard<'_, Vec<(String, CallId)>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A failure of a hook is a message to the operator, because the messages have already changed.

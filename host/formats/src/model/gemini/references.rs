@@ -68,6 +68,22 @@ impl<'a> ReferenceResolver<'a> {
         whole
     }
 
+    /// Resolves the alternatives of one schema. Their references stay open as well.
+    pub(super) fn resolve_alternatives(
+        &mut self,
+        alternatives: &[Value],
+    ) -> Vec<Map<String, Value>> {
+        let before = self.open.len();
+        let mut opened = Vec::new();
+        let mut resolved = Vec::new();
+        for alternative in alternatives.iter().filter_map(Value::as_object) {
+            resolved.push(self.resolve(alternative).0);
+            opened.extend(self.open.drain(before..));
+        }
+        self.open.extend(opened);
+        resolved
+    }
+
     pub(super) fn close(&mut self, before: OpenReferences) {
         self.open.truncate(before.0);
     }

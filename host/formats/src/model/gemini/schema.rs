@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::references::ReferenceResolver;
+use crate::model::alternative_properties::merge_properties;
 use crate::model::keywords::{MAX_DEPTH, single_type, strings};
 use crate::model::root;
 
@@ -52,6 +53,8 @@ impl SchemaConverter<'_> {
         let mut alternatives = alternatives(&mut schema, &mut nullable);
         // Alternatives of an object constrain combinations of members, which the API does not support.
         if schema.contains_key("properties") {
+            let resolved = self.reach.resolve_alternatives(&alternatives);
+            merge_properties(&mut schema, &resolved);
             alternatives.clear();
         }
         // Replace a single alternative by its content.
@@ -247,9 +250,13 @@ fn stringify_enum(schema: &mut Map<String, Value>) -> bool {
     let mut texts: Vec<String> = Vec::new();
     for value in values.iter().filter(|value| !value.is_null()) {
         let text = text(value);
-        if !texts.contains(&text) {
+        // The API refuses an empty value.
+        if !text.is_empty() && !texts.contains(&text) {
             texts.push(text);
         }
+    }
+    if values.iter().any(|value| value == "") && schema.get("default") == Some(&json!("")) {
+        schema.shift_remove("default");
     }
     if !texts.is_empty() {
         schema.insert("enum".to_owned(), json!(texts));

@@ -11,9 +11,17 @@ pub(super) fn has_valid_type(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// Adds the default to the description. The API does not support defaults, and a model that knows them writes null more
+/// Returns the default of a property, which can be in the only schema of an `allOf`.
+pub(super) fn default_value(property: &Value) -> Option<&Value> {
+    let [only] = property["allOf"].as_array().map_or(&[][..], Vec::as_slice) else {
+        return property.get("default");
+    };
+    property.get("default").or_else(|| only.get("default"))
+}
+
+/// Adds the default to the description of an optional property, whose null means the default. The API does not support defaults, and a model that knows them writes null more
 /// often.
-pub(super) fn describe_default(strict: &mut Map<String, Value>, default: Option<&Value>) {
+pub(super) fn describe_default(strict: &mut Value, default: Option<&Value>) {
     let Some(default) = default.filter(|value| !value.is_null()) else {
         return;
     };
@@ -26,7 +34,7 @@ pub(super) fn describe_default(strict: &mut Map<String, Value>, default: Option<
         Some(description) => format!("{description} {note}"),
         None => note,
     };
-    strict.insert("description".to_owned(), json!(described));
+    strict["description"] = json!(described);
 }
 
 pub(super) fn type_of_values(strict: &Map<String, Value>) -> Option<Value> {

@@ -1,6 +1,6 @@
 //! Nullable schemas, for optional members.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::model::keywords::{resolve_reference, schemas, single_type, strings};
 
@@ -44,28 +44,37 @@ pub(super) fn nullable(schema: Value) -> Value {
 /// Returns whether the schema accepts null. True if the limit is reached, so that a null is not removed by mistake.
 pub(crate) fn accepts_null(document: &Value, schema: &Value) -> bool {
     let mut steps = MAX_STEPS;
-    accepts_null_within(document, schema, &mut steps)
+    accepts_within(document, schema, &Value::Null, &mut steps)
 }
 
-/// Like [`takes_null`], and deducts the visited schemas from `left`.
-pub(crate) fn accepts_null_within(document: &Value, schema: &Value, left: &mut usize) -> bool {
+/// Returns whether the schema accepts null or a string, apart from the length and the pattern of a string. True if the
+/// limit is reached, so that the value is not changed by mistake. Deducts the visited schemas from `left`.
+pub(crate) fn accepts_within(
+    document: &Value,
+    schema: &Value,
+    value: &Value,
+    left: &mut usize,
+) -> bool {
     let steps = MAX_STEPS.min(*left);
-    let mut look = NullCheck {
+    let mut check = ValueCheck {
         document,
+        value,
         left: steps,
     };
-    let takes = look.accepts_null(schema);
-    *left -= steps - look.left;
-    takes
+    let accepts = check.accepts(schema);
+    *left -= steps - check.left;
+    accepts
 }
 
-struct NullCheck<'a> {
+struct ValueCheck<'a> {
     document: &'a Value,
+    /// Null or a string.
+    value: &'a Value,
     left: usize,
 }
 
-impl NullCheck<'_> {
-    fn accepts_null(&mut self, schema: &Value) -> bool {
+impl ValueCheck<'_> {
+    fn accepts(&mut self, schema: &Value) -> bool {
         let schema = match schema {
             Value::Bool(all) => return *all,
             Value::Object(schema) => schema,
@@ -75,31 +84,32 @@ impl NullCheck<'_> {
             return true;
         };
         self.left = left;
+        let own_kind = if self.value.is_null() {
+            "null"
+        } else {
+            "string"
+        };
         let by_kind = match schema.get("type") {
-            Some(Value::String(kind)) => kind == "null",
-            Some(kinds) => strings(Some(kinds)).any(|kind| kind == "null"),
+            Some(Value::String(kind)) => kind == own_kind,
+            Some(kinds) => strings(Some(kinds)).any(|kind| kind == own_kind),
             None => true,
         };
         let by_value = match (schema.get("const"), schema.get("enum")) {
-            (Some(value), _) => value.is_null(),
-            (None, Some(Value::Array(values))) => values.contains(&Value::Null),
+            (Some(value), _) => value == self.value,
+            (None, Some(Value::Array(values))) => values.contains(self.value),
             (None, _) => true,
         };
-        if !by_kind || !by_value || excludes_null(schema) {
+        let is_excluded = schema.get("not").is_some_and(|not| not["type"] == own_kind);
+        if !by_kind || !by_value || is_excluded {
             return false;
         }
         let reference = schema.get("$ref").and_then(Value::as_str);
         let found = reference.and_then(|reference| resolve_reference(self.document, reference));
-        found.is_none_or(|found| self.accepts_null(found))
-            && schemas(schema.get("allOf")).all(|one| self.accepts_null(one))
+        found.is_none_or(|found| self.accepts(found))
+            && schemas(schema.get("allOf")).all(|one| self.accepts(one))
             && ["anyOf", "oneOf"].iter().all(|keyword| {
                 !schema.contains_key(*keyword)
-                    || schemas(schema.get(*keyword)).any(|one| self.accepts_null(one))
+                    || schemas(schema.get(*keyword)).any(|one| self.accepts(one))
             })
     }
-}
-
-/// Returns whether `not` excludes null.
-fn excludes_null(schema: &Map<String, Value>) -> bool {
-    schema.get("not").is_some_and(|not| not["type"] == "null")
 }

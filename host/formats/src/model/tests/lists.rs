@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::{listed, tool};
-use crate::model::Format;
+use crate::model::{Format, keywords};
 use toolhost_contract::{EffectBounds, ToolHints};
 
 fn schema() -> Value {
@@ -243,7 +243,9 @@ fn schemas_without_strict_form_are_listed_as_they_are_with_a_note() {
         let (tools, notes) = listed(Format::OpenAi, closed, true);
         assert_eq!(notes, [format!("`look` cannot be strict: {reason}")]);
         assert_eq!(tools[0]["function"]["strict"], false);
-        assert_eq!(tools[0]["function"]["parameters"], schema);
+        let mut shown = schema;
+        keywords::add_missing_items(&mut shown);
+        assert_eq!(tools[0]["function"]["parameters"], shown);
     }
     let (_, notes) = listed(
         Format::OpenAiResponses,
@@ -276,6 +278,131 @@ fn root_alternatives_become_optional_properties() {
             "$defs": {"c": {"type": "object", "properties": {"c": {"type": "integer"}}}},
         })
     );
+}
+
+#[test]
+fn a_property_of_several_root_alternatives_accepts_the_values_of_each() {
+    let check = |schema: Value, expected: Value| {
+        for (format, path) in [
+            (Format::Anthropic, "/0/input_schema/properties"),
+            (Format::OpenAi, "/0/function/parameters/properties"),
+            (Format::OpenAiResponses, "/0/parameters/properties"),
+        ] {
+            let (tools, _) = listed(format, schema.clone(), false);
+            assert_eq!(tools.pointer(path), Some(&expected), "{format}");
+        }
+    };
+    let action = |name: &str| json!({"properties": {"action": {"type": "string", "const": name}}});
+    let create = json!({"properties": {"action": {"const": "create"}, "at": {"type": "string"}}});
+    let delete = json!({"properties": {"action": {"const": "delete"}, "at": {"type": "integer"}}});
+    let at = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
+    check(
+        json!({"oneOf": [create, delete, create]}),
+        json!({"action": {"enum": ["create", "delete"]}, "at": at}),
+    );
+    check(
+        json!({"anyOf": [action("a"), action("b"), {"properties": {"action": {"enum": ["b", "c"], "type": "string"}}}]}),
+        json!({"action": {"type": "string", "enum": ["a", "b", "c"]}}),
+    );
+    // Differently described values stay apart, and nested alternatives are flattened.
+    let a = json!({"const": "a", "description": "x"});
+    let b = json!({"const": "b", "description": "y"});
+    check(
+        json!({"oneOf": [
+            {"properties": {"p": a}}, {"properties": {"p": b}},
+            {"properties": {"p": {"anyOf": [b, {"type": "null"}]}}},
+        ]}),
+        json!({"p": {"anyOf": [a, b, {"type": "null"}]}}),
+    );
+    // A property of the schema itself applies to all alternatives.
+    let own = json!({"action": {"type": "string", "description": "d"}});
+    check(
+        json!({"properties": own, "oneOf": [action("a"), action("b")]}),
+        json!({"action": {"type": "string", "description": "d", "enum": ["a", "b"]}}),
+    );
+    check(
+        json!({"properties": own, "oneOf": [action("a"), {"properties": {}}]}),
+        own.clone(),
+    );
+    // Parts of `allOf` apply together, so the first schema of a property stays.
+    check(
+        json!({"allOf": [action("a"), action("b")]}),
+        json!({"action": {"type": "string", "const": "a"}}),
+    );
+    let many: Vec<Value> = (0..200)
+        .map(|size| json!({"properties": {"p": {"maxLength": size}}}))
+        .collect();
+    check(json!({"anyOf": many}), json!({"p": {}}));
+}
+
+#[test]
+fn properties_with_names_that_anthropic_refuses_are_not_listed() {
+    let long = "x".repeat(65);
+    let schema = |required: Value| {
+        let properties = json!({"a.b-c_1": {}, "$top": {}, long.as_str(): {}});
+        json!({"type": "object", "properties": properties, "required": required})
+    };
+    let (tools, notes) = listed(Format::Anthropic, schema(json!(["a.b-c_1"])), false);
+    let expected = json!({"a.b-c_1": {}});
+    assert_eq!(tools[0]["input_schema"]["properties"], expected);
+    let unsupported = "the format `anthropic` does not support the property name";
+    assert_eq!(
+        notes,
+        [
+            format!("`look` is listed without a property: {unsupported} `$top`"),
+            format!("`look` is listed without a property: {unsupported} `{long}`"),
+        ]
+    );
+    let (tools, notes) = listed(Format::Anthropic, schema(json!(["$top"])), false);
+    assert_eq!(tools, json!([]));
+    assert_eq!(
+        notes,
+        [format!("`look` is not listed: {unsupported} `$top`")]
+    );
+    for format in [Format::OpenAi, Format::OpenAiResponses, Format::Mcp] {
+        let (tools, notes) = listed(format, schema(json!(["$top"])), false);
+        assert_eq!((tools.as_array().unwrap().len(), notes), (1, Vec::new()));
+    }
+}
+
+#[test]
+fn every_list_has_items_for_openai() {
+    for (property, expected) in [
+        (
+            json!({"type": "array"}),
+            json!({"type": "array", "items": {}}),
+        ),
+        (
+            json!({"type": ["array", "null"]}),
+            json!({"type": ["array", "null"], "items": {}}),
+        ),
+        (
+            json!({"type": "array", "items": {"anyOf": [{"type": "array"}]}}),
+            json!({"type": "array", "items": {"anyOf": [{"type": "array", "items": {}}]}}),
+        ),
+        (
+            json!({"type": "array", "prefixItems": [{"type": "array"}]}),
+            json!({"type": "array", "prefixItems": [{"type": "array", "items": {}}], "items": {}}),
+        ),
+        (
+            json!({"items": [{"type": "string"}]}),
+            json!({"prefixItems": [{"type": "string"}], "items": {}}),
+        ),
+        // Data is not a schema.
+        (
+            json!({"enum": [{"type": "array"}]}),
+            json!({"enum": [{"type": "array"}]}),
+        ),
+    ] {
+        let schema = json!({"properties": {"type": property}});
+        for (format, path) in [
+            (Format::OpenAi, "/0/function/parameters/properties/type"),
+            (Format::OpenAiResponses, "/0/parameters/properties/type"),
+        ] {
+            let (tools, _) = listed(format, schema.clone(), false);
+            assert_eq!(tools.pointer(path), Some(&expected), "{format}: {property}");
+        }
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn any_json() -> impl Strategy<Value = Value> {
                 "#/$defs/a",
                 "#/$defs/b",
                 "uri",
+                "",
                 "a"
             ][..]
         )
@@ -204,6 +205,7 @@ fn is_gemini(schema: &Value) {
     if let Some(values) = members.get("enum") {
         assert_eq!(members["type"], "string");
         assert!(values.as_array().unwrap().iter().all(Value::is_string));
+        assert!(!values.as_array().unwrap().contains(&json!("")));
     }
     assert_eq!(members["type"] == "array", members.contains_key("items"));
     if let Some(items) = members.get("items") {

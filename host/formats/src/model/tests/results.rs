@@ -134,11 +134,13 @@ fn responses_has_one_output_per_call() {
         {"type": "function_call", "call_id": "c1", "name": "a", "arguments": "{}"},
         {"type": "function_call", "call_id": "c2", "name": "b", "arguments": "{}"},
         {"type": "function_call", "call_id": "c3", "name": "c", "arguments": "{}"},
+        {"type": "custom_tool_call", "call_id": "c4", "name": "d", "input": "x"},
     ]});
     let results = [
         text_result("one"),
         failed("no"),
         with(vec![Part::Text("see".to_owned()), image(), pdf()]),
+        failed("expected an object"),
     ];
     assert_eq!(
         answer(Format::OpenAiResponses, &turn, &results),
@@ -150,6 +152,7 @@ fn responses_has_one_output_per_call() {
                 {"type": "input_image", "image_url": "data:image/png;base64,AQID"},
                 {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="},
             ]},
+            {"type": "custom_tool_call_output", "call_id": "c4", "output": "Error: expected an object"},
         ])
     );
 }
@@ -180,6 +183,62 @@ fn r_129_gemini_media_follows_the_function_response() {
             {"inlineData": {"mimeType": "application/pdf", "data": "JVBERg=="}},
         ]})
     );
+}
+
+#[test]
+fn gemini_media_of_unsupported_types_is_named() {
+    let turn = json!([{"functionCall": {"name": "a", "args": {}}}]);
+    let archive = Part::File {
+        data: vec![0],
+        media_type: "application/zip".to_owned(),
+        uri: None,
+        name: Some("a.zip".to_owned()),
+    };
+    let picture = |media_type: &str| Part::Image {
+        data: vec![1, 2, 3],
+        media_type: media_type.to_owned(),
+    };
+    let parts = vec![
+        archive,
+        picture("image/gif"),
+        picture("image/svg+xml"),
+        picture("image/webp"),
+        sound(),
+    ];
+    assert_eq!(
+        answer(Format::Gemini, &turn, &[with(parts)]),
+        json!({"role": "user", "parts": [
+            {"functionResponse": {"name": "a", "response": {"output":
+                "Binary content of type application/zip (a.zip)\nBinary content of type image/gif\n\
+                 Binary content of type image/svg+xml"}}},
+            {"inlineData": {"mimeType": "image/webp", "data": "AQID"}},
+            {"inlineData": {"mimeType": "audio/wav", "data": "AA=="}},
+        ]})
+    );
+    assert_eq!(
+        answer(Format::Gemini, &turn, &[with(vec![picture("image/gif")])])["parts"],
+        json!([{"functionResponse": {"name": "a", "response": {"output": "Binary content of type image/gif"}}}])
+    );
+}
+
+#[test]
+fn images_that_are_too_large_for_anthropic_are_replaced_by_text() {
+    let turn = json!([{"type": "tool_use", "id": "t", "name": "a", "input": {}}]);
+    for (size, kind) in [(3_932_160, "image"), (3_932_161, "text")] {
+        let image = Part::Image {
+            data: vec![0; size],
+            media_type: "image/png".to_owned(),
+        };
+        let message = answer(Format::Anthropic, &turn, &[with(vec![image])]);
+        let block = &message["content"][0]["content"][0];
+        assert_eq!(block["type"], kind, "{size}");
+        if kind == "text" {
+            assert_eq!(
+                block["text"],
+                "Binary content of type image/png. It has 3932161 bytes and the API accepts 3932160; scale it down"
+            );
+        }
+    }
 }
 
 #[test]

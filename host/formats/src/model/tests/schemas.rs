@@ -41,6 +41,11 @@ fn r_091_enum_values_are_strings() {
         &json!({"enum": ["a", null]}),
         &json!({"type": "string", "enum": ["a"], "nullable": true}),
     );
+    gemini(
+        &json!({"type": "string", "enum": ["", "a"], "default": ""}),
+        &json!({"type": "string", "enum": ["a"]}),
+    );
+    gemini(&json!({"enum": [""]}), &json!({"type": "string"}));
 }
 
 //
@@ -200,6 +205,36 @@ fn type_lists_become_alternatives_or_nullable() {
     );
 }
 
+#[test]
+fn properties_of_alternatives_beside_properties_are_optional() {
+    let defs = json!({
+        "base": {"properties": {"id": {"type": "integer"}}},
+        "box": {"properties": {"shape": {"const": "box"}, "in": {"$ref": "#/$defs/box"}}},
+    });
+    gemini_with(
+        &json!({
+            "type": "object",
+            "properties": {"x": {"type": "number"}},
+            "required": ["x"],
+            "oneOf": [
+                {"properties": {"shape": {"const": "dot"}}, "allOf": [{"$ref": "#/$defs/base"}], "required": ["id"]},
+                {"$ref": "#/$defs/box"},
+                {"type": "null"},
+            ],
+        }),
+        &defs,
+        &json!({
+            "type": "object", "required": ["x"], "nullable": true,
+            "properties": {
+                "x": {"type": "number"},
+                "shape": {"type": "string", "enum": ["dot", "box"]},
+                "id": {"type": "integer"},
+                "in": {"type": "object"},
+            },
+        }),
+    );
+}
+
 /// Checks an optional property `p` converted for strict mode.
 fn strict(property: &Value, expected: &Value) {
     let schema =
@@ -252,6 +287,29 @@ fn optional_members_are_nullable_in_strict_mode() {
     ] {
         strict(&property, &expected);
     }
+}
+
+#[test]
+fn only_a_null_that_means_the_default_is_described() {
+    strict(
+        &json!({"type": ["integer", "null"], "default": 3}),
+        &json!({"type": ["integer", "null"]}),
+    );
+    strict(
+        &json!({"allOf": [{"type": "integer", "default": 3}]}),
+        &json!({"type": ["integer", "null"], "description": "(null means 3)"}),
+    );
+    strict(
+        &json!({"type": "array", "items": {"type": "integer", "default": 3}}),
+        &json!({"type": ["array", "null"], "items": {"type": "integer"}}),
+    );
+    let schema = json!({
+        "type": "object", "properties": {"p": {"type": "integer", "default": 3}}, "required": ["p"],
+        "additionalProperties": false,
+    });
+    let (tools, _) = listed(Format::OpenAi, schema, true);
+    let shown = &tools[0]["function"]["parameters"]["properties"]["p"];
+    assert_eq!(shown, &json!({"type": "integer"}));
 }
 
 #[test]
@@ -359,4 +417,16 @@ fn text_of_enum_values_is_restored() {
         &json!({"n": 2, "s": "1", "b": true}),
     );
     back(&schema, &json!({"n": "3"}), &json!({"n": "3"}));
+    for (alternatives, expected) in [
+        (json!([{"const": 1}, {"type": "string"}]), json!("1")),
+        (json!([{"const": 1}, {"$ref": "#/$defs/s"}]), json!("1")),
+        (json!([{"const": 1}, {"enum": ["1"]}]), json!("1")),
+        (
+            json!([{"const": 1}, {"enum": ["2"]}, {"type": "boolean"}]),
+            json!(1),
+        ),
+    ] {
+        let schema = json!({"properties": {"p": {"anyOf": alternatives}}, "$defs": {"s": {"type": ["string", "null"]}}});
+        back(&schema, &json!({"p": "1"}), &json!({ "p": expected }));
+    }
 }

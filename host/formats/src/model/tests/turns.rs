@@ -188,24 +188,58 @@ fn a_turn_without_calls_has_none() {
 #[test]
 fn the_last_call_of_a_truncated_turn_does_not_run() {
     let block = |id: &str| json!({"type": "tool_use", "id": id, "name": "w", "input": {}});
+    let message = json!({"role": "assistant", "content": [block("1"), block("2")], "stop_reason": "max_tokens"});
     check(
         Format::Anthropic,
-        &json!({"role": "assistant", "content": [block("1"), block("2")], "stop_reason": "max_tokens"}),
-        &[r#""1" w {}"#, r#""2" w {} (the turn ended at it)"#],
+        &message,
+        &[r#""1" w {}"#, r#""2" w {} (the turn ended with )"#],
     );
-    let call = json!({"id": "1", "type": "function", "function": {"name": "w", "arguments": "{}"}});
-    check(
-        Format::OpenAi,
-        &json!({"choices": [{"message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "length"}]}),
-        &[r#""1" w {} (the turn ended at it)"#],
-    );
-    check(
-        Format::Gemini,
-        &json!({"candidates": [{
-            "content": {"parts": [{"functionCall": {"name": "w", "args": {}}}]}, "finishReason": "MAX_TOKENS",
+    let chat = json!({"id": "1", "type": "function", "function": {"name": "w", "arguments": "{}"}});
+    let item = json!({"type": "function_call", "call_id": "1", "name": "w", "arguments": "{}"});
+    let part = json!({"functionCall": {"name": "w", "args": {}}});
+    let turn = |format: Format, reason: &str| match format {
+        Format::Anthropic => {
+            json!({"role": "assistant", "content": [block("1")], "stop_reason": reason})
+        }
+        Format::OpenAi => json!({"choices": [{
+            "message": {"role": "assistant", "tool_calls": [chat]}, "finish_reason": reason,
         }]}),
-        &["- w {} (the turn ended at it)"],
+        Format::OpenAiResponses => json!({
+            "status": "incomplete", "incomplete_details": {"reason": reason}, "output": [item],
+        }),
+        Format::Gemini | Format::Mcp => {
+            json!({"candidates": [{"content": {"parts": [part]}, "finishReason": reason}]})
+        }
+    };
+    for (format, reason, cut) in [
+        (Format::Anthropic, "model_context_window_exceeded", true),
+        (Format::Anthropic, "refusal", true),
+        (Format::Anthropic, "tool_use", false),
+        (Format::Anthropic, "pause_turn", false),
+        (Format::OpenAi, "length", true),
+        (Format::OpenAi, "content_filter", true),
+        (Format::OpenAi, "tool_calls", false),
+        (Format::OpenAiResponses, "max_output_tokens", true),
+        (Format::OpenAiResponses, "content_filter", true),
+        (Format::Gemini, "MAX_TOKENS", true),
+        (Format::Gemini, "SAFETY", true),
+        (Format::Gemini, "MALFORMED_FUNCTION_CALL", true),
+        (Format::Gemini, "STOP", false),
+    ] {
+        let calls = format.read_turn(&turn(format, reason)).unwrap();
+        let error = calls[0].error.as_deref();
+        let named = error.is_some_and(|error| error.contains(&format!("ended with `{reason}`")));
+        assert_eq!((error.is_some(), named), (cut, cut), "{format} {reason}");
+    }
+    let cancelled = json!({"status": "cancelled", "output": [item]});
+    check(
+        Format::OpenAiResponses,
+        &cancelled,
+        &[r#""1" w {} (the turn ended with )"#],
     );
+    // The last piece of a stream can contain only the usage.
+    let stream = json!([turn(Format::Gemini, "STOP"), {"usageMetadata": {}}]);
+    check(Format::Gemini, &stream, &["- w {}"]);
 }
 
 #[test]
