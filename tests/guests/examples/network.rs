@@ -22,7 +22,10 @@ fn network(
 
 /// Creates a request whose method, path and host have this length, and states which of them the host accepts.
 #[tool(reads)]
-fn request_parts(length: u32) -> String {
+fn request_parts(
+    /// Number of bytes.
+    length: u32,
+) -> String {
     let request = OutgoingRequest::new(Fields::new());
     let text = "x".repeat(length as usize);
     format!(
