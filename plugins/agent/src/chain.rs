@@ -30,7 +30,8 @@ pub struct Step {
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     pub tool: String,
     /// Input. `${steps.N.text}`, `${steps.N.summary}` and `${steps.N.structured.PATH}` (N from 0) insert results of
-    /// earlier steps: as a value if alone in a string, else as text.
+    /// earlier steps: as a value if alone in a string, else as text. The text of read_file has line numbers;
+    /// `${steps.N.structured.content}` has none.
     #[arg(aliases = ["arguments", "input", "params"])]
     pub args: Option<BTreeMap<String, Value>>,
     /// Parameter that receives the previous step's text.

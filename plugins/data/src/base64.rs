@@ -5,11 +5,6 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use toolhost_sdk::prelude::*;
 
-/// Limit of decoded bytes.
-const MOST_BYTES: usize = 10 << 20;
-/// Limit of encoded bytes, with room for line breaks and a `data:` prefix.
-const MOST_ENCODED_BYTES: usize = 14 << 20;
-
 /// Base64 text.
 #[data]
 pub struct Encoded {
@@ -31,7 +26,7 @@ pub struct Decoded {
     size: usize,
 }
 
-/// Encode text or bytes as base64, at most 10 MiB.
+/// Encode text or bytes as base64, at most 1 MiB of input.
 #[tool(
     pure,
     plain_text,
@@ -65,12 +60,11 @@ pub fn base64_encode(
         }
         (None, None) => return Err(one_of_both("nothing to encode; pass `text` or `bytes`")),
     };
-    check_size(bytes.len(), MOST_BYTES)?;
     let encoded = engine(url_safe, padding).encode(bytes);
     Ok(Outcome::text(&*encoded).structured(&Encoded { encoded }))
 }
 
-/// Decode base64, standard or URL-safe, with or without padding and line breaks, at most 10 MiB decoded.
+/// Decode base64, standard or URL-safe, with or without padding and line breaks, at most 1 MiB of input.
 #[tool(
     pure,
     plain_text,
@@ -85,7 +79,6 @@ pub fn base64_decode(
     /// Base64 text or a `data:` URL.
     encoded: String,
 ) -> Result<Outcome> {
-    check_size(encoded.len(), MOST_ENCODED_BYTES)?;
     let compact: String = payload(&encoded)
         .chars()
         .filter(|c| !c.is_whitespace())
@@ -138,14 +131,6 @@ fn payload(encoded: &str) -> &str {
         .strip_prefix("data:")
         .and_then(|url| url.split_once(";base64,"))
         .map_or(encoded, |(_, payload)| payload)
-}
-
-fn check_size(size: usize, most: usize) -> Result<()> {
-    if size <= most {
-        return Ok(());
-    }
-    let message = format!("the input has {size} bytes; at most {most} are accepted");
-    Err(Error::invalid_input(message).code("input_too_large"))
 }
 
 fn one_of_both(message: &str) -> Error {
@@ -229,26 +214,6 @@ mod tests {
             json!({"encoded": "aGVsb"}),
             expect![
                 "InvalidInput invalid_base64: `encoded` is not base64: invalid input length: 5"
-            ],
-        );
-    }
-
-    // C-29
-    #[test]
-    fn more_than_ten_mebibytes_is_too_much() {
-        let text = |size: usize| "A".repeat(size);
-        let large = |input: Value| matches!(testing::call::<base64_encode>(&Context::test(), input), Ok(outcome) if outcome.error.is_none());
-        assert!(large(json!({"text": text(MOST_BYTES)})));
-        check::<base64_encode>(
-            json!({"text": text(MOST_BYTES + 1)}),
-            expect![
-                "InvalidInput input_too_large: the input has 10485761 bytes; at most 10485760 are accepted"
-            ],
-        );
-        check::<base64_decode>(
-            json!({"encoded": text(MOST_ENCODED_BYTES + 1)}),
-            expect![
-                "InvalidInput input_too_large: the input has 14680065 bytes; at most 14680064 are accepted"
             ],
         );
     }

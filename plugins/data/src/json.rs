@@ -9,9 +9,6 @@ use toolhost_sdk::serde_json::ser::{PrettyFormatter, Serializer};
 
 use crate::lenient::plain;
 
-/// Limit of JSON text in bytes; parsing more would exceed the memory of a call.
-const MOST_BYTES: usize = 10 << 20;
-
 /// Parsed JSON.
 #[data]
 pub struct Parsed {
@@ -44,13 +41,6 @@ pub fn json_parse(
     #[arg(default = true)]
     strict: bool,
 ) -> Result<Parsed> {
-    if text.len() > MOST_BYTES {
-        let message = format!(
-            "the text has {} bytes; at most {MOST_BYTES} can be parsed",
-            text.len()
-        );
-        return Err(Error::invalid_input(message).code("input_too_large"));
-    }
     let plain = if strict {
         Cow::Borrowed(text.trim_start_matches('\u{feff}'))
     } else {
@@ -256,17 +246,6 @@ mod tests {
             InvalidInput invalid_json: the text is not JSON: key must be a string at line 1, column 2:
             {a: 1}
              ^"#]],
-        );
-    }
-
-    // R-374, C-29
-    #[test]
-    fn a_text_has_a_limit() {
-        check::<json_parse>(
-            json!({"text": " ".repeat(MOST_BYTES + 1)}),
-            expect![
-                "InvalidInput input_too_large: the text has 10485761 bytes; at most 10485760 can be parsed"
-            ],
         );
     }
 

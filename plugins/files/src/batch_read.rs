@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::count;
+use toolhost_sdk::text::{count, file_name};
 
 use crate::file_reader::{SizeLimit, open};
 use crate::ignore_rules::AppliedRules;
@@ -169,7 +169,7 @@ impl ResultBuilder {
             return self.media(file, bytes);
         }
         let hash = sha256(&bytes);
-        let decoded = text::decode(bytes, Encoding::Auto, &target.shown).map_err(message)?;
+        let decoded = text::view(bytes, Encoding::Auto, &target.shown).map_err(message)?;
         let notebook = is_notebook(&target.path)
             .then(|| Notebook::parse(&decoded.text, &target.shown).ok())
             .flatten();
@@ -179,30 +179,33 @@ impl ResultBuilder {
         let rendered = page.render(false);
         let shown = fitting(&rendered, self.left);
         let is_cut = shown.len() < rendered.len();
-        let truncated = is_cut || page.is_truncated();
-        let lines = truncated.then_some((1, shown.lines().count()));
+        let cut_lines = page.cut_lines();
+        let has_more = is_cut || page.is_truncated();
+        let lines = has_more.then_some((1, shown.lines().count()));
         read_state::record_seen(cx, target, &hash, lines);
         self.left -= shown.len();
 
         // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "--- {} ---\n{shown}", target.shown);
-        self.notices.extend(page.cut_lines());
-        let notice = if is_cut {
+        let _ = writeln!(self.text, "--- {} ---\n{shown}", file_name(&target.shown));
+        let mut notes = Vec::from_iter(decoded.note.clone());
+        if is_cut {
             let end = shown.lines().count();
             self.left = 0;
-            Some(format!(
-                "(showing lines 1-{end} of {}, because `max_bytes` is {}; to go on: read_file with path {:?} and \
-                 offset {})",
+            notes.push(format!(
+                "showing lines 1-{end} of {}, because `max_bytes` is {}; to go on: read_file with path {:?} and offset {}",
                 page.total,
                 self.max_bytes,
                 target.shown,
                 end + 1
-            ))
+            ));
         } else {
-            page.continuation_note(&target.shown)
-                .map(|note| format!("({note})"))
-        };
-        if let Some(notice) = notice {
+            notes.extend(page.continuation_note(&target.shown));
+        }
+        notes.extend(Page::cut_note(cut_lines.len(), &target.shown));
+        let truncated = has_more || !cut_lines.is_empty();
+        self.notices.extend(cut_lines);
+        for note in notes {
+            let notice = format!("({note})");
             let _ = writeln!(self.text, "{notice}");
             self.notices.push(notice);
         }
@@ -236,7 +239,7 @@ impl ResultBuilder {
         let _ = writeln!(
             self.text,
             "--- {} ---\n({described}, below)\n",
-            file.target.shown
+            file_name(&file.target.shown)
         );
         self.media
             .push(media_file::part(&file.target, bytes, media_type));
@@ -261,7 +264,7 @@ impl ResultBuilder {
         if skipped > 0 {
             let _ = writeln!(self.text, "Skipped {}:", count(skipped, "file"));
             for SkippedFile { path, reason } in self.skipped.iter().take(MAX_REPORTED_SKIPS) {
-                let _ = writeln!(self.text, "- {path}: {reason}");
+                let _ = writeln!(self.text, "- {}: {reason}", file_name(path));
             }
             if skipped > MAX_REPORTED_SKIPS {
                 let _ = writeln!(self.text, "- … and {} more", skipped - MAX_REPORTED_SKIPS);

@@ -117,9 +117,9 @@ pub fn get_file_info(
         let bytes = fs::read(&target.path).map_err(|error| target.error(&error))?;
         info.mime = Some(media::media_type(&target.path, &bytes).to_owned());
         if !media::is_binary(&bytes)
-            && let Ok(decoded) = text::decode(bytes, Encoding::Auto, shown)
+            && let Ok(decoded) = text::view(bytes, Encoding::Auto, shown)
         {
-            info.encoding = Some(decoded.format.charset.as_str().to_owned());
+            info.encoding = Some(decoded.charset.as_str().to_owned());
             info.lines = Some(decoded.text.split_inclusive('\n').count());
         }
     }

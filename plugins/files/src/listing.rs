@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::slice;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::plural;
+use toolhost_sdk::text::{file_name, plural};
 
 use crate::ignore_rules::AppliedRules;
 use crate::path::resolve_directory;
@@ -233,11 +233,11 @@ impl Listing {
 }
 
 fn push_line(text: &mut String, entry: &Entry) {
-    let Entry { name, .. } = entry;
+    let name = file_name(&entry.name);
     // Writing to a String cannot fail.
     let _ = match &entry.target {
         _ if entry.is_dir => writeln!(text, "[DIR] {name}/"),
-        Some(target) => writeln!(text, "{name} -> {target}"),
+        Some(target) => writeln!(text, "{name} -> {}", file_name(target)),
         // The sandbox does not reveal the target of a link that leaves the allowed paths.
         None if entry.is_symlink => writeln!(text, "{name} -> (out of the allowed paths)"),
         None => writeln!(text, "{name} ({})", size(entry.size)),

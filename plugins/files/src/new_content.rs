@@ -129,11 +129,19 @@ fn decode_old(
     match text::decode(old.to_vec(), encoding, shown) {
         Ok(text) if !text.guessed => Ok(Some(text)),
         // A guessed encoding suffices for reading, not for writing.
-        Ok(_) if encoding == Encoding::Auto => Err(Error::invalid_input(format!(
-            "{shown} is not UTF-8; set `encoding`, for example to \"latin1\""
-        ))
-        .code("encoding_unknown")
-        .recommend("to convert it to UTF-8, set encoding \"utf-8\"")),
+        Ok(_) if encoding == Encoding::Auto => {
+            let message = match text::damaged_utf8(old) {
+                Some(line) => {
+                    format!("{shown} has bytes that are not UTF-8, first in line {line}")
+                }
+                None => {
+                    format!("{shown} is not UTF-8; set `encoding`, for example to \"latin1\"")
+                }
+            };
+            Err(Error::invalid_input(message)
+                .code("encoding_unknown")
+                .recommend("to convert it to UTF-8, set encoding \"utf-8\""))
+        }
         Err(error) if mode == WriteMode::Append => Err(error),
         Ok(_) | Err(_) => Ok(None),
     }

@@ -189,16 +189,22 @@ impl<'a> Page<'a> {
 
     /// The lines that [`render`](Self::render) cuts, as it shows them.
     pub fn cut_lines(&self) -> Vec<String> {
-        let long = self.content.lines().filter(|line| line.len() > MOST_CHARS);
-        let shown = long.map(|line| {
+        let lines = self.content.lines();
+        let long = lines.filter(|line| end_of_shown(line, MOST_CHARS).is_some());
+        long.map(|line| {
             let mut shown = String::new();
             push_line(&mut shown, line, MOST_CHARS);
-            (line, shown)
-        });
-        shown
-            .filter(|(line, shown)| line != shown)
-            .map(|(_, shown)| shown)
-            .collect()
+            shown
+        })
+        .collect()
+    }
+
+    /// Number of bytes of the text that [`render`](Self::render) shows.
+    pub fn shown_bytes(&self) -> usize {
+        let lines = self.content.split_inclusive('\n');
+        lines
+            .map(|line| end_of_shown(line, MOST_CHARS).unwrap_or(line.len()))
+            .sum()
     }
 
     /// States what was shown and which call shows the rest.
@@ -221,6 +227,17 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// States that `cut` lines were cut, and how to see the rest of them.
+    pub fn cut_note(cut: usize, shown: &str) -> Option<String> {
+        (cut > 0).then(|| {
+            let (lines, them) = if cut == 1 { ("line is", "it") } else { ("lines are", "them") };
+            format!(
+                "{cut} {lines} cut after {MOST_CHARS} characters; to see another part of {them}: grep with path {shown:?}, \
+                 output_mode \"content\" and a pattern for that part"
+            )
+        })
+    }
+
     /// One-line summary for the user.
     pub fn summary(&self, shown: &str) -> String {
         let Self {
@@ -236,10 +253,8 @@ impl<'a> Page<'a> {
 
 /// Appends a line, cut after `most` characters.
 pub fn push_line(rendered: &mut String, line: &str, most: usize) {
-    // A character has at least one byte, so most lines need no counting.
-    let cut = (line.len() > most).then(|| line.char_indices().nth(most));
-    match cut.flatten() {
-        Some((cut, _)) => {
+    match end_of_shown(line, most) {
+        Some(cut) => {
             let _ = write!(
                 rendered,
                 "{}… [+{} chars]",
@@ -249,6 +264,14 @@ pub fn push_line(rendered: &mut String, line: &str, most: usize) {
         }
         None => rendered.push_str(line),
     }
+}
+
+/// Where a line with more than `most` characters is cut.
+fn end_of_shown(line: &str, most: usize) -> Option<usize> {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    // A character has at least one byte, so most lines need no counting.
+    let cut = (line.len() > most).then(|| line.char_indices().nth(most));
+    cut.flatten().map(|(cut, _)| cut)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! notices from the output of `read_file`. Both destroy a file while the call succeeds.
 //!
 //! Files about this program contain such lines on purpose. Output of `read_file` is therefore refused only if this
-//! session was shown it; otherwise the result contains a warning.
+//! session was shown it or all of the content is such output; otherwise the result contains a warning.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -54,6 +54,8 @@ pub struct SuspectLines {
     numbered: Option<(usize, usize)>,
     /// Most of them are lines of the old file with their own numbers.
     is_numbered_copy: bool,
+    /// Every line begins like in a result of `read_file`, with numbers in order.
+    is_listing: bool,
 }
 
 /// Refuses `content` for the file `path` if it contains a placeholder for omitted text that is not in `known`. `file`
@@ -103,6 +105,8 @@ pub fn suspects(content: &str, known: &str, file: &str) -> SuspectLines {
             line.is_some_and(|line| line.trim_end() == text.trim_end())
         });
         suspects.is_numbered_copy = copied.count() * 2 > numbered.len();
+        suspects.is_listing =
+            numbered.len() == content.lines().count() && is_listing(content, numbered[0].0);
     }
     suspects
 }
@@ -144,6 +148,11 @@ pub fn reject_pasted(
         if suspects.is_numbered_copy && is_seen() {
             return Err(refused(format!(
                 "{many}, which read_file adds and the file does not contain; remove them"
+            )));
+        }
+        if suspects.is_listing {
+            return Err(refused(format!(
+                "{many}, which read_file adds; remove them, or in tool_chain use `${{steps.N.structured.content}}`"
             )));
         }
         warnings.push(format!(
@@ -252,6 +261,14 @@ fn number(line: &str) -> Option<(usize, &str)> {
     let (number, text) = line.trim_start().split_once('→')?;
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
     Some((number.parse().ok().filter(|_| is_number)?, text))
+}
+
+/// Whether the lines have the numbers from `first` on, in the form of `read_file`. A single line with another number can
+/// be intended.
+fn is_listing(content: &str, first: usize) -> bool {
+    let mut lines = content.lines().zip(first..);
+    let is_numbered = |(line, number): (&str, usize)| line.starts_with(&format!("{number:>6}→"));
+    (first == 1 || content.lines().nth(1).is_some()) && lines.all(is_numbered)
 }
 
 fn shorten(line: &str) -> String {
@@ -420,7 +437,7 @@ mod tests {
             ]],
         );
         check_shown(
-            "     1→fn a() {}\n     2→\n",
+            "1→fn a() {}\n2→\n",
             "fn b() {}\n",
             "",
             expect![
@@ -428,6 +445,36 @@ mod tests {
             ],
         );
         check_shown(NOTICE, NOTICE, NOTICE, expect!["fine"]);
+    }
+
+    #[test]
+    fn all_of_a_result_of_read_file_is_refused_without_having_been_shown() {
+        for content in [
+            "     1→a\n     2→\n     3→b",
+            "     1→a",
+            " 99999→a\n100000→b\n",
+        ] {
+            let suspects = super::check(content, "", "", Path::new("a.txt")).unwrap();
+            assert!(suspects.is_listing, "{content}");
+        }
+        check_shown(
+            " 99999→a\n100000→b\n",
+            "",
+            "",
+            expect![
+                "2 of 2 lines of `content` begin with a line number and an arrow, which read_file adds; remove them, or in tool_chain use `${steps.N.structured.content}`"
+            ],
+        );
+        for content in [
+            "     1→a\n     3→b\n",
+            "     1→a\n\n     2→b\n",
+            "     7→a\n",
+        ] {
+            let suspects = super::check(content, "", "", Path::new("a.txt")).unwrap();
+            assert!(!suspects.is_listing, "{content}");
+        }
+        let known = "     1→a\n     2→b\n";
+        check_shown(known, known, "", expect!["fine"]);
     }
 
     #[test]

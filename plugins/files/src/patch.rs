@@ -95,7 +95,7 @@ pub enum Change {
 pub fn apply_patch(
     cx: &Context,
     /// The complete patch.
-    #[arg(min_len = 1, max_len = 4_000_000, aliases = ["input", "diff"])]
+    #[arg(min_len = 1, max_len = 1_048_576, aliases = ["input", "diff"])]
     patch: String,
     /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]

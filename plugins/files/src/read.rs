@@ -48,7 +48,7 @@ pub struct FileContent {
     end_line: usize,
     /// Number of lines of the whole file.
     total_lines: usize,
-    /// More lines follow.
+    /// More lines follow, or lines are cut.
     truncated: bool,
     /// SHA-256 of the whole file in hexadecimal, for `expected_sha256`.
     sha256: String,
@@ -152,7 +152,7 @@ pub fn read_file(
         return binary(&target, bytes, &file);
     }
 
-    let decoded = text::decode(bytes, encoding, &target.shown)?;
+    let decoded = text::view(bytes, encoding, &target.shown)?;
     let mut notes = Vec::new();
     let is_view = encoding == Encoding::Auto && is_notebook(&target.path);
     let view = is_view
@@ -160,31 +160,26 @@ pub fn read_file(
         .flatten();
     let text = view.as_ref().map_or(&decoded.text, |view| &view.text);
     let page = Page::of(text, range, &target.shown)?;
-    decoded
-        .format
-        .charset
-        .as_str()
-        .clone_into(&mut file.encoding);
+    decoded.charset.as_str().clone_into(&mut file.encoding);
     text::line_ending(&decoded.text).clone_into(&mut file.line_ending);
     page.content.clone_into(&mut file.content);
     (file.start_line, file.end_line, file.total_lines) = (page.start, page.end, page.total);
-    file.truncated = page.is_truncated();
+    let mut notices = page.cut_lines();
+    file.truncated = page.is_truncated() || !notices.is_empty();
 
     // Lines of the notebook view do not correspond to lines of the file.
-    let lines = (page.start > 1 || file.truncated).then_some((page.start, page.end));
+    let lines = (page.start > 1 || page.is_truncated()).then_some((page.start, page.end));
     read_state::record_seen(cx, &target, &file.sha256, lines);
     let mut llm = page.render(line_numbers && view.is_none());
     notes.extend(page.continuation_note(&target.shown));
+    notes.extend(Page::cut_note(notices.len(), &target.shown));
     if size > LARGE && page.end < page.total && range == LineRange::default() {
         notes.push(format!(
             "the file has {}: search it with grep, or ask for a range",
             text::size(size)
         ));
     }
-    if decoded.guessed {
-        notes.push("the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong".into());
-    }
-    let mut notices = page.cut_lines();
+    notes.extend(decoded.note);
     for note in notes {
         // Writing to a String cannot fail.
         let _ = write!(llm, "\n\n({note})");
@@ -193,7 +188,7 @@ pub fn read_file(
     pasted_output::remember_notices(cx, &notices);
     let mut outcome = Outcome::text(llm).summary(page.summary(&target.shown));
     if file.truncated {
-        outcome = outcome.truncated(text.len() as u64, page.content.len() as u64);
+        outcome = outcome.truncated(text.len() as u64, page.shown_bytes() as u64);
     }
     let lines = page.start..=page.end;
     let pictures = view.into_iter().flat_map(|view| view.pictures);

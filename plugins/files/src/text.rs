@@ -85,6 +85,15 @@ pub struct Decoded {
     pub guessed: bool,
 }
 
+/// The text of a file for reading only: it may not encode to the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextView {
+    pub text: String,
+    pub charset: Charset,
+    /// What the text does not show as it is.
+    pub note: Option<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     pub charset: Charset,
@@ -129,6 +138,9 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
             }
         });
     };
+    let damaged = (charset == Charset::Utf8)
+        .then(|| damaged_utf8(&bytes))
+        .flatten();
     let mark = by_mark == Some(charset);
     let body = &bytes[if mark { charset.mark().len() } else { 0 }..];
     let text = match charset {
@@ -142,16 +154,83 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
     };
     let text = text.ok_or_else(|| {
         let charset = charset.as_str();
-        Error::invalid_input(format!(
-            "{shown} is not valid {charset}; set another `encoding`, for example \"latin1\""
-        ))
-        .code("encoding_mismatch")
+        let message = match damaged {
+            // Latin-1 would add characters in a second encoding.
+            Some(line) => format!("{shown} has bytes that are not UTF-8, first in line {line}"),
+            None => format!(
+                "{shown} is not valid {charset}; set another `encoding`, for example \"latin1\""
+            ),
+        };
+        Error::invalid_input(message).code("encoding_mismatch")
     })?;
     Ok(Decoded {
         text,
         format: Format { charset, mark },
         guessed: false,
     })
+}
+
+/// Decodes `bytes` like [`decode`], but shows UTF-8 with some invalid bytes: with replacement characters, and a note.
+pub fn view(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<TextView> {
+    let by_mark = Charset::by_mark(&bytes);
+    let line = match (encoding, by_mark) {
+        (Encoding::Auto | Encoding::Base64, None) => damaged_utf8(&bytes),
+        (Encoding::Auto | Encoding::Base64, Some(Charset::Utf8)) | (Encoding::Utf8, _) => {
+            Utf8Errors::of(&bytes).map(|errors| errors.line)
+        }
+        _ => None,
+    };
+    if let Some(line) = line {
+        let body = bytes.strip_prefix(Charset::Utf8.mark()).unwrap_or(&bytes);
+        return Ok(TextView {
+            text: String::from_utf8_lossy(body).into_owned(),
+            charset: Charset::Utf8,
+            note: Some(format!(
+                "bytes that are not UTF-8 are shown as U+FFFD, first in line {line}"
+            )),
+        });
+    }
+    let decoded = decode(bytes, encoding, shown)?;
+    let note = "the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong";
+    Ok(TextView {
+        text: decoded.text,
+        charset: decoded.format.charset,
+        note: decoded.guessed.then(|| note.to_owned()),
+    })
+}
+
+/// The first line of UTF-8 text with an invalid byte. `None` for valid UTF-8 and for text that is probably Latin-1.
+pub fn damaged_utf8(bytes: &[u8]) -> Option<usize> {
+    let errors = Utf8Errors::of(bytes)?;
+    // In Latin-1 text, few bytes form a valid sequence.
+    (errors.invalid <= errors.valid).then_some(errors.line)
+}
+
+/// What in a text is not UTF-8.
+struct Utf8Errors {
+    /// The first line with an invalid byte, from 1.
+    line: usize,
+    /// Number of invalid bytes.
+    invalid: usize,
+    /// Number of valid sequences of several bytes.
+    valid: usize,
+}
+
+impl Utf8Errors {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let end = str::from_utf8(bytes).err()?.valid_up_to();
+        let breaks = bytes[..end].iter().filter(|byte| **byte == b'\n');
+        let mut errors = Self {
+            line: breaks.count() + 1,
+            invalid: 0,
+            valid: 0,
+        };
+        for chunk in bytes.utf8_chunks() {
+            errors.invalid += chunk.invalid().len();
+            errors.valid += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        }
+        Some(errors)
+    }
 }
 
 /// Encodes `text`; the inverse of `decode`.
@@ -328,6 +407,34 @@ mod tests {
             expect![[
                 r#"a.txt is not valid utf-16le; set another `encoding`, for example "latin1""#
             ]],
+        );
+    }
+
+    #[test]
+    fn text_is_utf8_while_most_of_it_is() {
+        let note = "bytes that are not UTF-8 are shown as U+FFFD, first in line";
+        for (bytes, encoding, text, expected) in [
+            (
+                &b"\xc3\xa9\n\xffa"[..],
+                Encoding::Auto,
+                "\u{e9}\n\u{fffd}a",
+                Some(2),
+            ),
+            (b"caf\xe9", Encoding::Utf8, "caf\u{fffd}", Some(1)),
+            (b"\xef\xbb\xbfa\xff", Encoding::Auto, "a\u{fffd}", Some(1)),
+            (b"\xc3\xa9\n", Encoding::Auto, "\u{e9}\n", None),
+        ] {
+            let view = view(bytes.to_vec(), encoding, "a.txt").unwrap();
+            assert_eq!((view.charset, view.text.as_str()), (Charset::Utf8, text));
+            assert_eq!(view.note, expected.map(|line| format!("{note} {line}")));
+        }
+        let view = view(b"\xe9t\xe9 \xc3\xa9".to_vec(), Encoding::Auto, "a.txt").unwrap();
+        assert_eq!(view.charset, Charset::Latin1);
+        assert_eq!(damaged_utf8(b"\xe9t\xe9 \xc3\xa9"), None);
+        let error = decode(b"\xc3\xa9\xff".to_vec(), Encoding::Utf8, "a.txt").unwrap_err();
+        assert_eq!(
+            error.message,
+            "a.txt has bytes that are not UTF-8, first in line 1"
         );
     }
 

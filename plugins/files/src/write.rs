@@ -73,7 +73,8 @@ pub fn write_file(
     /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "target_file"])]
     path: String,
-    /// Complete, without line numbers or placeholders such as "rest of the code".
+    /// Complete, without line numbers or placeholders such as "rest of the code". An input has at most 1 MiB: append the
+    /// rest.
     content: String,
     /// If the file exists.
     #[arg(default = "overwrite")]

@@ -1,9 +1,13 @@
 //! Hook that denies access to files that contain secrets, and requires approval of access to system files.
 //!
-//! It checks arguments that name files, at any depth: `path`, `paths`, `from`, `to` and equivalents of other tools.
-//! Paths are checked lexically and links are not followed; the sandbox limits what a call can reach.
+//! It checks arguments that name files, at any depth: `path`, `paths`, `from`, `to` and equivalents of other tools, globs
+//! of files to include, and the headers of patches. Paths are checked lexically and links are not followed; the sandbox
+//! limits what a call can reach.
 
+mod patch;
 mod path_kind;
+
+use std::borrow::Cow;
 
 use path_kind::{PathKind, kind};
 use toolhost_sdk::prelude::*;
@@ -15,12 +19,12 @@ const SHOWN: usize = 200;
 
 fn before_call(_: &Context, call: &HookCall) -> Before {
     let mut paths = Vec::new();
-    collect_paths(&call.input, false, DEPTH, &mut paths);
+    collect_paths(&call.input, Argument::Other, DEPTH, &mut paths);
     let mut response = Before::proceed();
     for path in paths {
-        match kind(path) {
-            PathKind::Secret => return refuse(path),
-            PathKind::System => response = ask(path),
+        match kind(&path) {
+            PathKind::Secret => return refuse(&path),
+            PathKind::System => response = ask(&path),
             PathKind::Ordinary => {}
         }
     }
@@ -50,28 +54,60 @@ fn shown(path: &str) -> String {
     path.escape_debug().take(SHOWN).collect()
 }
 
-/// The strings of members that name files.
-fn collect_paths<'a>(value: &'a Value, is_path: bool, depth: usize, paths: &mut Vec<&'a str>) {
+/// What the strings of an argument contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Argument {
+    Path,
+    /// A glob of files to include; with `!` at its start, of files to exclude.
+    Glob,
+    /// Possibly a patch.
+    Patch,
+    Other,
+}
+
+impl Argument {
+    fn named(name: &str) -> Self {
+        match name.to_ascii_lowercase().as_str() {
+            "glob" | "globs" | "include" | "include_pattern" => Self::Glob,
+            "patch" | "diff" | "input" => Self::Patch,
+            name if names_files(name) => Self::Path,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The paths in the members that name files.
+fn collect_paths<'a>(
+    value: &'a Value,
+    argument: Argument,
+    depth: usize,
+    paths: &mut Vec<Cow<'a, str>>,
+) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
     match value {
-        Value::String(path) if is_path => paths.push(path),
+        Value::String(text) => match argument {
+            Argument::Glob if text.starts_with('!') => {}
+            Argument::Path | Argument::Glob => paths.push(text.into()),
+            Argument::Patch => paths.extend(patch::paths(text)),
+            Argument::Other => {}
+        },
         Value::Array(items) => {
             for item in items {
-                collect_paths(item, is_path, depth, paths);
+                collect_paths(item, argument, depth, paths);
             }
         }
         Value::Object(members) => {
             for (name, value) in members {
-                collect_paths(value, names_files(name), depth, paths);
+                collect_paths(value, Argument::named(name), depth, paths);
             }
         }
         _ => {}
     }
 }
 
-/// `path`, `file_path`, `notebookPath`, `files`, `from` …
+/// `path`, `file_path`, `notebookpath`, `files`, `from` …; `argument` is in lower case.
 fn names_files(argument: &str) -> bool {
     const WHOLE: [&str; 12] = [
         "from",
@@ -97,9 +133,8 @@ fn names_files(argument: &str) -> bool {
         "root",
         "workdir",
     ];
-    let argument = argument.to_ascii_lowercase();
-    let one = argument.strip_suffix('s').unwrap_or(&argument);
-    WHOLE.contains(&argument.as_str()) || ENDS.iter().any(|end| one.ends_with(end))
+    let one = argument.strip_suffix('s').unwrap_or(argument);
+    WHOLE.contains(&argument) || ENDS.iter().any(|end| one.ends_with(end))
 }
 
 export_hooks! { before: before_call }
@@ -156,6 +191,16 @@ mod tests {
             json!({"files": [{"path": ".env"}]}),
             json!({"source": {"filename": ".env"}}),
             json!({"path": "/etc/hosts", "paths": [".env"]}),
+            json!({"path": "\"server.pem\""}),
+            json!({"path": "'id_rsa'"}),
+            json!({"path": "id_rsa\n"}),
+            json!({"path": "@id_rsa"}),
+            json!({"path": " `@.ssh/config` "}),
+            json!({"include": ["src", "tls/server.key"]}),
+            json!({"pattern": "KEY", "glob": "**/.env"}),
+            json!({"pattern": "KEY", "include": "*.pem"}),
+            json!({"patch": "*** Begin Patch\n*** Update File: .env\n-a\n+b\n*** End Patch"}),
+            json!({"input": "--- a/.env\n+++ b/.env\n@@ -1 +1 @@\n-a\n+b\n"}),
         ] {
             check(input, Decision::Deny);
         }
@@ -164,6 +209,9 @@ mod tests {
             json!({"command": "cat .env"}),
             json!({"path": "src/main.rs"}),
             json!({"path": 7}),
+            json!({"glob": "!*.pem", "exclude": [".env"]}),
+            json!({"patch": "*** Begin Patch\n*** Add File: a.md\n+the file .env\n*** End Patch"}),
+            json!({"input": "cat .env\n"}),
             json!(null),
         ] {
             check(input, Decision::Proceed);

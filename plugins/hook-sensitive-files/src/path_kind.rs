@@ -50,7 +50,7 @@ const SAMPLES: [&str; 4] = ["example", "sample", "template", "dist"];
 
 pub fn kind(path: &str) -> PathKind {
     // Some file systems are case-insensitive.
-    let path = path.to_lowercase().replace('\\', "/");
+    let path = unquoted(path).to_lowercase().replace('\\', "/");
     let path = path.strip_prefix("file://").unwrap_or(&path);
     let (names, climbs) = names(path);
     let rooted = names.join("/");
@@ -74,6 +74,13 @@ pub fn kind(path: &str) -> PathKind {
     } else {
         PathKind::Ordinary
     }
+}
+
+/// Removes what the file tools ignore around a path: white space, quotes, and the `@` of a file mention.
+fn unquoted(path: &str) -> &str {
+    let is_quote = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
+    path.trim_start_matches(|c| is_quote(c) || c == '@')
+        .trim_end_matches(is_quote)
 }
 
 /// The components of a path after resolving `.` and `..`, and whether it leaves an unknown directory upwards. Such a
@@ -148,6 +155,10 @@ mod tests {
                 "/home/ann/.aws/credentials",
                 ".kube/config",
                 "~/.netrc",
+                "\"server.pem\"",
+                "' /etc/passwd '",
+                "@.env\n",
+                "`@\"id_rsa\"`",
             ],
         );
     }

@@ -4,7 +4,8 @@
 //! rewritten so that it cannot match a line end: `a\s+b` never extends into the next line, and no match has to be
 //! verified.
 //!
-//! Text with CR LF uses a variant in which `$` matches before CR LF and no class matches the CR, like `rg --crlf`.
+//! Text with CR LF uses a variant in which `$` matches before CR LF and no class matches the CR, like `rg --crlf`. In a
+//! pattern over several lines, `\n` also matches CR LF there.
 //! Other text is treated like in `rg`.
 
 use memchr::memmem;
@@ -12,6 +13,7 @@ use regex_automata::meta::{Config, Regex};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look,
+    Repetition,
 };
 use toolhost_sdk::prelude::*;
 
@@ -88,10 +90,10 @@ impl Query {
             Some(parse(pattern, reading, LineEnds::Crlf)?)
         };
         let finish = |hir: Hir, ends: LineEnds| {
-            let hir = if multiline {
-                hir
-            } else {
-                within_line(hir, ends)
+            let hir = match ends {
+                _ if !multiline => within_line(hir, ends),
+                LineEnds::Lf => hir,
+                LineEnds::Crlf => with_crlf(hir),
             };
             if reading.word { as_words(hir) } else { hir }
         };
@@ -234,6 +236,42 @@ fn within_line(hir: Hir, ends: LineEnds) -> Hir {
     }
 }
 
+/// The same pattern, in which each explicit line feed also matches CR LF.
+fn with_crlf(hir: Hir) -> Hir {
+    let all = |parts: Vec<Hir>| -> Vec<Hir> { parts.into_iter().map(with_crlf).collect() };
+    match hir.into_kind() {
+        HirKind::Literal(literal) => {
+            let optional_cr = || {
+                Hir::repetition(Repetition {
+                    min: 0,
+                    max: Some(1),
+                    greedy: true,
+                    sub: Box::new(Hir::literal(*b"\r")),
+                })
+            };
+            let lines = literal.0.split_inclusive(|byte| *byte == b'\n');
+            let parts = lines.flat_map(|line| match line.strip_suffix(b"\n") {
+                Some(line) => vec![Hir::literal(line), optional_cr(), Hir::literal(*b"\n")],
+                None => vec![Hir::literal(line)],
+            });
+            Hir::concat(parts.collect())
+        }
+        HirKind::Repetition(mut repetition) => {
+            *repetition.sub = with_crlf(*repetition.sub);
+            Hir::repetition(repetition)
+        }
+        HirKind::Capture(mut capture) => {
+            *capture.sub = with_crlf(*capture.sub);
+            Hir::capture(capture)
+        }
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+        HirKind::Empty => Hir::empty(),
+        HirKind::Class(class) => Hir::class(class),
+        HirKind::Look(look) => Hir::look(look),
+    }
+}
+
 fn without_ends(class: Class, ends: LineEnds) -> Class {
     let bytes: &[u8] = match ends {
         LineEnds::Lf => b"\n",
@@ -337,6 +375,29 @@ mod tests {
                 r#"["a\nb"] (the pattern contains a line end; searched with `multiline = true`)"#
             ]],
         );
+    }
+
+    #[test]
+    fn a_line_feed_in_the_pattern_matches_both_line_ends() {
+        let multiline = PatternOptions {
+            multiline: true,
+            ..PLAIN
+        };
+        let fixed = PatternOptions {
+            fixed: true,
+            ..multiline
+        };
+        let text = "a\r\nb\nc\r\n\r\nd";
+        check(r"a\nb\nc", multiline, text, expect![[r#"["a\r\nb\nc"]"#]]);
+        check(
+            r"(c$\n{2}d|x)",
+            multiline,
+            text,
+            expect![[r#"["c\r\n\r\nd"]"#]],
+        );
+        check("a\nb", fixed, text, expect![[r#"["a\r\nb"]"#]]);
+        check(r"a\nb", multiline, "a\nb", expect![[r#"["a\nb"]"#]]);
+        check(r"b\r\nc|c\r\n", multiline, text, expect![[r#"["c\r\n"]"#]]);
     }
 
     #[test]

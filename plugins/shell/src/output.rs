@@ -12,8 +12,32 @@ pub use self::truncate::Omitted;
 #[derive(Clone, Copy, Debug)]
 pub struct RawOutput<'a> {
     pub bytes: &'a [u8],
-    /// Total bytes written. If larger than `bytes`, the middle is missing.
+    /// Total bytes written. If the host omitted some, `bytes` has the line `[… N bytes …]` in their place.
     pub total: u64,
+}
+
+impl<'a> RawOutput<'a> {
+    /// The bytes before those that the host omitted, the number of omitted bytes, and the bytes after them.
+    fn parts(self) -> (&'a [u8], u64, &'a [u8]) {
+        const START: &[u8] = "\n[… ".as_bytes();
+        const END: &[u8] = " bytes …]\n".as_bytes();
+        let Self { bytes, total } = self;
+        for at in (0..bytes.len()).filter(|at| bytes[*at..].starts_with(START)) {
+            let (head, rest) = (&bytes[..at], &bytes[at + START.len()..]);
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let omitted = str::from_utf8(&rest[..digits])
+                .ok()
+                .and_then(|digits| digits.parse().ok());
+            // A program may print such a line as well, but without the number of bytes that are missing.
+            if let Some(tail) = rest[digits..].strip_prefix(END)
+                && omitted == total.checked_sub((head.len() + tail.len()) as u64)
+                && let Some(omitted) = omitted
+            {
+                return (head, omitted, tail);
+            }
+        }
+        (bytes, total.saturating_sub(bytes.len() as u64), b"")
+    }
 }
 
 /// Output in lines, with identical lines folded.
@@ -22,7 +46,6 @@ pub struct OutputText {
     items: Vec<Item>,
     /// The last line has no line break.
     open: bool,
-    gap: bool,
 }
 
 /// The shown part of a text.
@@ -36,23 +59,21 @@ pub struct ShownOutput {
 impl OutputText {
     pub fn of(raw: RawOutput<'_>) -> Self {
         let open = !raw.bytes.is_empty() && !raw.bytes.ends_with(b"\n");
-        let missing = raw.total.saturating_sub(raw.bytes.len() as u64);
-        if missing == 0 {
-            return Self::of_lines(lines(raw.bytes), open);
-        }
-        // The host keeps equal parts of the beginning and the end.
-        let (head, tail) = raw.bytes.split_at(raw.bytes.len() / 2);
+        let (head, omitted, tail) = raw.parts();
         let mut items: Vec<Item> = numbered(lines(head)).collect();
-        items.push(Item {
-            text: format!("[… {missing} bytes not kept]"),
-            at: None,
-            lines: 0,
-        });
-        items.extend(numbered(lines(tail)).map(|item| Item { at: None, ..item }));
+        if omitted > 0 {
+            items.push(Item {
+                text: format!("[… {omitted} bytes not kept]"),
+                // The line before may be incomplete.
+                at: Some(items.len().max(1) as u64),
+                lines: 0,
+                lost: usize::try_from(omitted).unwrap_or(usize::MAX),
+            });
+            items.extend(numbered(lines(tail)).map(|item| Item { at: None, ..item }));
+        }
         Self {
             items: fold(items, FoldMode::Same),
             open,
-            gap: true,
         }
     }
 
@@ -60,7 +81,6 @@ impl OutputText {
         Self {
             items: fold(numbered(lines).collect(), FoldMode::Same),
             open,
-            gap: false,
         }
     }
 
@@ -79,10 +99,7 @@ impl OutputText {
         if self.open && text.ends_with('\n') {
             text.pop();
         }
-        ShownOutput {
-            text,
-            cut: cut || self.gap,
-        }
+        ShownOutput { text, cut }
     }
 }
 
@@ -91,6 +108,7 @@ fn numbered(lines: Vec<String>) -> impl Iterator<Item = Item> {
         text,
         at: Some(at),
         lines: 1,
+        lost: 0,
     })
 }
 
@@ -109,7 +127,11 @@ mod tests {
     use super::*;
 
     fn remark(left: Omitted) -> String {
-        format!("[… {} lines, {} characters]", left.lines, left.characters)
+        let at = left.at.unwrap_or_default();
+        format!(
+            "[… {} lines, {} characters, from {at}]",
+            left.lines, left.characters
+        )
     }
 
     fn check(bytes: &[u8], total: u64, most: usize, expected: Expect) {
@@ -162,20 +184,49 @@ mod tests {
             total,
             1000,
             expect![[r#"
-            false
-            "step 0\n[… 198 similar lines]\nstep 199\n""#]],
+            true
+            "step 0\n[… 198 lines, 1674 characters, from 2]\nstep 199\n""#]],
         );
     }
 
     #[test]
-    fn dropped_bytes_are_reported() {
+    fn dropped_bytes_are_reported_where_they_are_missing() {
+        let head = "a longer beginning\nhalf";
+        let bytes = format!("{head}\n[… 1000000 bytes …]\n a line\nlast\n");
+        let total = 1_000_000 + head.len() as u64 + 13;
         check(
-            b"first\nlast\n",
-            1_000_011,
+            bytes.as_bytes(),
+            total,
             1000,
             expect![[r#"
             true
-            "first\n[… 1000000 bytes not kept]\n\nlast\n""#]],
+            "a longer beginning\nhalf\n[… 0 lines, 1000000 characters, from 2]\n a line\nlast\n""#]],
+        );
+        // A program printed this line.
+        check(
+            bytes.as_bytes(),
+            bytes.len() as u64,
+            1000,
+            expect![[r#"
+            false
+            "a longer beginning\nhalf\n[… 1000000 bytes …]\n a line\nlast\n""#]],
+        );
+    }
+
+    #[test]
+    fn a_cut_counts_the_dropped_bytes() {
+        let head: String = (1..40).map(|length| "x".repeat(length) + "\n").collect();
+        let bytes = format!("{head}\n[… 1000000 bytes …]\n{head}");
+        let total = 1_000_000 + 2 * head.len() as u64;
+        let shown = OutputText::of(RawOutput {
+            bytes: bytes.as_bytes(),
+            total,
+        })
+        .fit(200, remark);
+        assert!(shown.cut && shown.text.chars().count() <= 200, "{shown:?}");
+        assert!(
+            shown.text.contains("[… 0 lines, 1001590 characters"),
+            "{shown:?}"
         );
     }
 

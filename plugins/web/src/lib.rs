@@ -21,6 +21,7 @@ mod fuzz;
 mod html;
 mod html_tree;
 mod http;
+mod json_text;
 mod page;
 mod redirects;
 mod search;

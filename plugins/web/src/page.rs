@@ -9,6 +9,7 @@ use crate::answer::{MAX_BODY, request, size, status_line};
 use crate::body::{self, BodyKind};
 use crate::fetch::Format;
 use crate::html::{self, PageFormat};
+use crate::json_text;
 use crate::redirects::{self, BlockedRedirect, Deadline, RedirectPolicy, RedirectTrail};
 use crate::untrusted_text::inline;
 use crate::web_url;
@@ -227,11 +228,8 @@ fn shape(
             notes.extend(note.map(str::to_owned));
         }
         BodyKind::Json => {
-            let parsed = toolhost_sdk::serde_json::from_str::<Value>(&text);
-            let pretty =
-                parsed.and_then(|value| toolhost_sdk::serde_json::to_string_pretty(&value));
             // Invalid JSON is shown unchanged. Escapes are decoded only now.
-            page.text = pretty.map_or(text, |pretty| clean(&pretty));
+            page.text = json_text::indented(&text).map_or(text, |json| clean(&json));
         }
         BodyKind::Text | BodyKind::Image(_) | BodyKind::Pdf | BodyKind::Other(_) => {
             page.text = text;

@@ -1,6 +1,7 @@
-//! Text for models and users: untrusted text on one line, counts, lists and suggestions.
+//! Text for models and users: untrusted text on one line, file names, counts, lists and suggestions.
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
 
 /// One line of at most `most` characters, trimmed: line breaks and tabs become spaces, and control characters,
 /// bidirectional overrides and invisible characters become `\u{…}`. Longer text ends in `…`.
@@ -52,6 +53,41 @@ pub fn escape(text: &str, most: usize) -> String {
         }
     }
     line
+}
+
+/// A file name or path for one line of a list. A name with control characters or line separators, or with a leading
+/// quotation mark, is quoted like a string in C, as git does; otherwise a line break in it would start a line that looks
+/// like another entry.
+///
+/// ```
+/// use toolhost_sdk::text::file_name;
+///
+/// assert_eq!(file_name("src/main.rs"), "src/main.rs");
+/// assert_eq!(file_name("a\nb\u{1b}"), r#""a\nb\033""#);
+/// ```
+pub fn file_name(name: &str) -> Cow<'_, str> {
+    let is_separator = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if !name.contains(is_separator) && !name.starts_with('"') {
+        return Cow::Borrowed(name);
+    }
+    let mut quoted = String::from("\"");
+    for letter in name.chars() {
+        match letter {
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if is_separator(letter) => {
+                for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
+                    // Writing to a String cannot fail.
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    Cow::Owned(quoted)
 }
 
 /// Removes control characters and invisible characters: bidirectional overrides, and characters that can hide
@@ -213,6 +249,20 @@ mod tests {
             ("abcdef", 3, "abc…"),
         ] {
             assert_eq!(escape(text, most), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_name_is_one_line() {
+        for (name, shown) in [
+            ("a b/ä's.rs", "a b/ä's.rs"),
+            (r"a\b", r"a\b"),
+            ("a\n--- b ---\r\t", r#""a\n--- b ---\r\t""#),
+            ("\"a\"\\\n", r#""\"a\"\\\n""#),
+            ("\"a\"", r#""\"a\"""#),
+            ("\u{85}\u{2028}\u{7f}", r#""\302\205\342\200\250\177""#),
+        ] {
+            assert_eq!(file_name(name), shown);
         }
     }
 

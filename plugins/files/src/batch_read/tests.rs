@@ -300,3 +300,38 @@ fn examples_are_inputs_and_run() {
     toolhost_sdk::testing::check_examples::<read_many_files>().unwrap();
     sample().run_examples::<read_many_files>();
 }
+
+#[test]
+fn a_name_cannot_look_like_another_file() {
+    let workspace = Workspace::new(&[("a ---\nx\n\n--- b", "text\n"), ("c\nd.zip", "")]);
+    workspace.write("c\nd.zip", b"PK\x03\x04");
+    check(
+        &workspace,
+        json!({"include": ["."]}),
+        expect![[r#"
+        --- "a ---\nx\n\n--- b" ---
+        text
+
+        --- end of content ---
+        Skipped 1 file:
+        - "c\nd.zip": it is not text: application/zip, 4 B
+        summary: 1 file, 1 skipped
+        {"files":[{"path":"<root>/a ---\nx\n\n--- b","bytes":4,"truncated":false},{"path":"c\nd.zip","bytes":0,"truncated":false,"error":"it is not text: application/zip, 4 B"}],"read":1,"skipped":1,"ignored":{"git":0,"tool":0}}"#]],
+    );
+}
+
+#[test]
+fn cut_lines_are_reported() {
+    let workspace = Workspace::new(&[("a.txt", &"x".repeat(2500))]);
+    let input = json!({"include": ["a.txt"]});
+    let outcome = toolhost_sdk::testing::call::<read_many_files>(&workspace.cx(), input).unwrap();
+    assert_eq!(
+        outcome.structured.unwrap()["files"][0]["truncated"],
+        json!(true)
+    );
+    let text = outcome.llm[0].text.as_deref().unwrap();
+    assert!(
+        text.contains("(1 line is cut after 2000 characters; "),
+        "{text}"
+    );
+}

@@ -317,10 +317,17 @@ impl Draft {
             return Ok(());
         }
         let shown = &self.target.shown;
-        Err(Error::invalid_input(format!(
-            "{shown} is not UTF-8; set `encoding` of edit_file, for example to \"latin1\""
-        ))
-        .code("encoding_unknown"))
+        let bytes = self.bytes.as_deref().unwrap_or_default();
+        let message = match text::damaged_utf8(bytes) {
+            Some(line) => format!(
+                "{shown} has bytes that are not UTF-8, first in line {line}; change only ASCII text in it, or remove \
+                 these bytes first"
+            ),
+            None => format!(
+                "{shown} is not UTF-8; set `encoding` of edit_file, for example to \"latin1\""
+            ),
+        };
+        Err(Error::invalid_input(message).code("encoding_unknown"))
     }
 
     /// Compares the file with the version that the model read. Returns whether it changed since.

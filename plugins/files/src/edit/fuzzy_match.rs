@@ -1,4 +1,8 @@
 //! Fuzzy search for lines that differ in a few letters, with bounded work.
+//!
+//! Digits, operators and punctuation must be equal: lines that differ in them (`timeout = 30` and `timeout = 60`) usually
+//! are two places, not one with a typing error. A deletion has no new text in which the user could notice a wrong place,
+//! so it never matches.
 
 use super::find::{TextReplacement, whole_lines};
 use super::indentation::IndentMap;
@@ -19,7 +23,7 @@ const MOST_CELLS: usize = 8_000_000;
 pub fn find(text: &str, old: &str, new: &str) -> Vec<TextReplacement> {
     let body = old.trim_matches('\n');
     let theirs = letters(body);
-    if theirs.len() < LEAST_LETTERS {
+    if theirs.len() < LEAST_LETTERS || new.is_empty() {
         return Vec::new();
     }
     let all = lines::split(text);
@@ -32,6 +36,9 @@ pub fn find(text: &str, old: &str, new: &str) -> Vec<TextReplacement> {
         let range = &all[region.lines.clone()];
         let ours = &text[range[0].start..range[range.len() - 1].end];
         let ours_letters = letters(ours);
+        if !signs(body).eq(signs(ours)) {
+            continue;
+        }
         let most = theirs.len() * MOST_WRONG / 100;
         let Some(wrong) = distance(&theirs, &ours_letters, most, &mut cells) else {
             continue;
@@ -55,6 +62,12 @@ pub fn find(text: &str, old: &str, new: &str) -> Vec<TextReplacement> {
 
 fn letters(text: &str) -> Vec<char> {
     text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Digits, operators and punctuation.
+fn signs(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.chars()
+        .filter(|c| !c.is_alphabetic() && !c.is_whitespace())
 }
 
 fn spaces(text: &str) -> usize {
@@ -164,5 +177,31 @@ mod tests {
             None,
         );
         check("abc\n", "abd", "x", None);
+    }
+
+    #[test]
+    fn signs_must_be_equal() {
+        for (text, old) in [
+            ("    request_timeout = 30;\n", "request_timeout = 60;"),
+            ("if total_count <= limit {\n", "if total_count >= limit {"),
+            (
+                "let total = count + offset;\n",
+                "let total = count - offset;",
+            ),
+            ("values.first_one[0];\n", "values.first_one(0);"),
+            ("let total_count = items;\n", "let totalcount = items;"),
+        ] {
+            check(text, old, "x", None);
+        }
+    }
+
+    #[test]
+    fn a_deletion_does_not_match() {
+        check(
+            "let total = prices.iter().sum();\n",
+            "let totl = prices.iter().sum();\n",
+            "",
+            None,
+        );
     }
 }

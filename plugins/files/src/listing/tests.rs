@@ -263,3 +263,15 @@ fn examples_are_inputs_and_run() {
     toolhost_sdk::testing::check_examples::<list_directory>().unwrap();
     sample().run_examples::<list_directory>();
 }
+
+#[test]
+fn a_name_cannot_look_like_another_entry() {
+    let workspace = Workspace::new(&[("a (1 B)\n[DIR] b", ""), ("c\u{1b}/d", "")]);
+    check(
+        &workspace,
+        json!({}),
+        expect![[r#"
+        [DIR] "c\033"/
+        "a (1 B)\n[DIR] b" (0 B)"#]],
+    );
+}

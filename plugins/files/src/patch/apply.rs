@@ -27,6 +27,10 @@ pub struct PatchedText {
 pub enum HunkError {
     /// No lines match.
     Missing { hunk: usize, wanted: String },
+    /// No line matches a context of the hunk.
+    MissingContext { hunk: usize, context: String },
+    /// The hunk does not state its position, and matches at each of these lines.
+    Ambiguous { hunk: usize, lines: Vec<usize> },
     /// The lines are before the previous hunk.
     Behind { hunk: usize, line: usize },
 }
@@ -129,20 +133,10 @@ impl<'a> FileLines<'a> {
         &self,
         hunk: &Hunk,
         number: usize,
-        mut from: usize,
+        from: usize,
         leniency: Leniency,
     ) -> Result<(Range<usize>, usize, bool), HunkError> {
-        for context in &hunk.contexts {
-            let line = [without_cr(context)];
-            let found = (0..READINGS.len())
-                .find_map(|reading| self.positions(&line, from, reading).into_iter().next());
-            from = found
-                .map(|range| range.end)
-                .ok_or_else(|| HunkError::Missing {
-                    hunk: number,
-                    wanted: context.clone(),
-                })?;
-        }
+        let from = self.after_contexts(hunk, number, from)?;
         let old: Vec<&str> = hunk.old().map(without_cr).collect();
         if old.is_empty() {
             let at = match (hunk.hint, hunk.contexts.is_empty() || hunk.at_end) {
@@ -153,20 +147,9 @@ impl<'a> FileLines<'a> {
             return Ok((at..at, 0, true));
         }
         for reading in 0..READINGS.len() {
-            let found = self.positions(&old, from, reading);
-            let range = match hunk.hint {
-                Some(hint) => found
-                    .iter()
-                    .min_by_key(|range| range.start.abs_diff(hint.before)),
-                None if hunk.at_end => found
-                    .last()
-                    .filter(|range| range.end == self.lines.len())
-                    .or(found.first()),
-                None => found.first(),
-            };
-            if let Some(range) = range
-                && self.is_allowed(&old, range, reading, leniency)
-            {
+            let mut found = self.positions(&old, from, reading);
+            found.retain(|range| self.is_allowed(&old, range, reading, leniency));
+            if let Some(range) = self.choose(hunk, number, &found)? {
                 return Ok((range.clone(), reading, found.len() == 1));
             }
         }
@@ -180,6 +163,53 @@ impl<'a> FileLines<'a> {
             hunk: number,
             wanted: old.join("\n"),
         })
+    }
+
+    /// The first line after the contexts of `hunk`.
+    fn after_contexts(&self, hunk: &Hunk, number: usize, from: usize) -> Result<usize, HunkError> {
+        let first = |context: &str, from: usize| {
+            let line = [without_cr(context)];
+            (0..READINGS.len())
+                .find_map(|reading| self.positions(&line, from, reading).into_iter().next())
+        };
+        hunk.contexts.iter().try_fold(from, |from, context| {
+            first(context, from)
+                .map(|range| range.end)
+                .ok_or_else(|| match first(context, 0) {
+                    Some(behind) => HunkError::Behind {
+                        hunk: number,
+                        line: behind.start + 1,
+                    },
+                    None => HunkError::MissingContext {
+                        hunk: number,
+                        context: context.clone(),
+                    },
+                })
+        })
+    }
+
+    /// The position of `found` that `hunk` means: the nearest to its hint, the first after its contexts, or the only one.
+    fn choose<'b>(
+        &self,
+        hunk: &Hunk,
+        number: usize,
+        found: &'b [Range<usize>],
+    ) -> Result<Option<&'b Range<usize>>, HunkError> {
+        if let Some(hint) = hunk.hint {
+            let distance = |range: &&Range<usize>| range.start.abs_diff(hint.before);
+            return Ok(found.iter().min_by_key(distance));
+        }
+        let last = found.last().filter(|_| hunk.at_end);
+        if let Some(last) = last.filter(|range| range.end == self.lines.len()) {
+            return Ok(Some(last));
+        }
+        if found.len() > 1 && hunk.contexts.is_empty() {
+            return Err(HunkError::Ambiguous {
+                hunk: number,
+                lines: found.iter().map(|range| range.start + 1).collect(),
+            });
+        }
+        Ok(found.first())
     }
 
     /// If white space is significant, lines may move only together.

@@ -122,7 +122,7 @@ fn line() -> impl Strategy<Value = String> {
         "+++ b/a\n",
         "\\ No newline at end of file\n",
         "*** End Patch\n",
-        "     1→a\n",
+        "     2→a\n",
         "(showing lines 1-2 of 3; 1 line left; to go on: read_file with …)\n",
         "\u{feff}a\n",
         "a\rb\n",

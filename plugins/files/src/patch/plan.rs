@@ -388,25 +388,53 @@ fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
         draft.show_mark();
     }
     let shown = &draft.target.shown;
-    let patched = apply(&draft.text, hunks, leniency).map_err(|misfit| match misfit {
-        HunkError::Missing { hunk, wanted } => {
-            let line = hunks[hunk].line;
-            let description = format!("the old lines of hunk {} (line {line} of the patch)", hunk + 1);
-            errors::no_match(shown, &draft.text, &wanted, &description)
-        }
-        HunkError::Behind { hunk, line } => errors::invalid_edit(format!(
-            "hunk {} for {shown} (line {} of the patch) matches line {line}, before the previous hunk; \
-             put the hunks in the order of the file",
-            hunk + 1,
-            hunks[hunk].line
-        )),
-    })?;
+    let patched = apply(&draft.text, hunks, leniency)
+        .map_err(|error| hunk_error(error, shown, &draft.text, hunks))?;
     let added: Vec<&str> = hunks.iter().flat_map(Hunk::added).collect();
     let added = added.join("\n");
     let known = draft.text.clone();
     draft.check_placeholders(&added, &known, "the added lines")?;
     draft.rewrite(patched.text, &added, patched.line, patched.is_exact)?;
     draft.check_notebook()
+}
+
+fn hunk_error(error: HunkError, shown: &str, text: &str, hunks: &[Hunk]) -> Error {
+    const MOST_LINES: usize = 10;
+    let at = |hunk: usize| {
+        let line = hunks[hunk].line;
+        format!("hunk {} (line {line} of the patch)", hunk + 1)
+    };
+    match error {
+        HunkError::Missing { hunk, wanted } => errors::no_match(
+            shown,
+            text,
+            &wanted,
+            &format!("the old lines of {}", at(hunk)),
+        ),
+        HunkError::MissingContext { hunk, context } => errors::no_match(
+            shown,
+            text,
+            &context,
+            &format!("the `@@` line of {}", at(hunk)),
+        ),
+        HunkError::Ambiguous { hunk, lines } => {
+            let shown_lines = lines.iter().take(MOST_LINES).map(ToString::to_string);
+            let shown_lines: Vec<String> = shown_lines.collect();
+            let more = if lines.len() > MOST_LINES { " …" } else { "" };
+            Error::failed(format!(
+                "{} has {} matches in {shown}, at lines {}{more}",
+                at(hunk),
+                lines.len(),
+                shown_lines.join(", ")
+            ))
+            .code("edit_expected_occurrence_mismatch")
+            .recommend("add lines around the change, or `@@ LINE` with a line above it, until it is unique")
+        }
+        HunkError::Behind { hunk, line } => errors::invalid_edit(format!(
+            "{} matches line {line} of {shown}, before the previous hunk; put the hunks in the order of the file",
+            at(hunk)
+        )),
+    }
 }
 
 fn delete(target: &Target, hunks: &[Hunk]) -> Result<PlannedChange> {

@@ -139,7 +139,19 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n-fn b() {\n+fn c() {\n@@\n-fn a() {\n+fn d() {\n",
             expect![
-                "InvalidInput edit_preparation_failure: hunk 2 for src/a.rs (line 7 of the patch) matches line 1, before the previous hunk; put the hunks in the order of the file"
+                "InvalidInput edit_preparation_failure: hunk 2 (line 7 of the patch) matches line 1 of src/a.rs, before the previous hunk; put the hunks in the order of the file"
+            ],
+        ),
+        (
+            "*** Update File: src/a.rs\n-    1\n+    2\n",
+            expect![
+                "Failed edit_expected_occurrence_mismatch: hunk 1 (line 5 of the patch) has 2 matches in src/a.rs, at lines 2, 6"
+            ],
+        ),
+        (
+            "*** Update File: src/a.rs\n@@ fn c() {\n-    1\n+    2\n",
+            expect![
+                "Failed edit_no_occurrence_found: 0 matches for the `@@` line of hunk 1 (line 5 of the patch) in src/a.rs, and no similar lines"
             ],
         ),
         (
@@ -191,7 +203,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
             expect!["InvalidInput target_is_directory: src is a directory, not a file"],
         ),
         (
-            "*** Update File: src/a.rs\n-    1\n+    // ... rest of code ...\n",
+            "*** Update File: src/a.rs\n@@ fn b() {\n-    1\n+    // ... rest of code ...\n",
             expect![[
                 r#"InvalidInput content_has_artefacts: line 1 of the added lines is a placeholder for omitted text: "// ... rest of code ..."; write the whole content"#
             ]],
@@ -292,7 +304,7 @@ fn dry_run_writes_nothing() {
 fn when_one_file_cannot_be_written_the_others_are_put_back() {
     let workspace = sample();
     // A file in place of a parent directory, which is detected only while writing.
-    let patch = "*** Begin Patch\n*** Update File: src/a.rs\n-    1\n+    2\n*** Add File: new.txt\n+x\n*** Update File: src/b.rs\n*** Move to: m.rs\n*** Add File: old.txt/x\n+x\n*** End Patch";
+    let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@ fn b() {\n-    1\n+    2\n*** Add File: new.txt\n+x\n*** Update File: src/b.rs\n*** Move to: m.rs\n*** Add File: old.txt/x\n+x\n*** End Patch";
     check(
         &workspace,
         patch,

@@ -77,9 +77,12 @@ fn encodings() {
     check(
         &workspace,
         json!({"path": "latin.txt", "encoding": "utf-8"}),
-        expect![[
-            r#"InvalidInput encoding_mismatch: latin.txt is not valid utf-8; set another `encoding`, for example "latin1""#
-        ]],
+        expect![[r#"
+                 1→caf�
+
+            (bytes that are not UTF-8 are shown as U+FFFD, first in line 1)
+            summary: 1 line of latin.txt
+            {"path":"<root>/latin.txt","content":"caf�\r\n","size":6,"encoding":"utf-8","line_ending":"crlf","start_line":1,"end_line":1,"total_lines":1,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"text/plain"}"#]],
     );
     check(
         &workspace,
@@ -89,6 +92,40 @@ fn encodings() {
         summary: 6 B in base64 of latin.txt
         {"path":"<root>/latin.txt","content":"Y2Fm6Q0K","size":6,"encoding":"base64","line_ending":"none","start_line":0,"end_line":0,"total_lines":0,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"text/plain"}"#]],
     );
+}
+
+#[test]
+fn utf8_with_an_invalid_byte_is_shown_as_utf8() {
+    let workspace = Workspace::new(&[]);
+    workspace.write("a.txt", b"caf\xc3\xa9\nb\xffd\n\xe2\x82\xac\n");
+    check(
+        &workspace,
+        json!({"path": "a.txt"}),
+        expect![[r#"
+             1→café
+             2→b�d
+             3→€
+
+        (bytes that are not UTF-8 are shown as U+FFFD, first in line 2)
+        summary: 3 lines of a.txt
+        {"path":"<root>/a.txt","content":"café\nb�d\n€\n","size":14,"encoding":"utf-8","line_ending":"lf","start_line":1,"end_line":3,"total_lines":3,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"text/plain"}"#]],
+    );
+}
+
+#[test]
+fn cut_lines_are_reported() {
+    let workspace = Workspace::new(&[("a.txt", &format!("{}\nb\n", "x".repeat(2500)))]);
+    let outcome =
+        toolhost_sdk::testing::call::<read_file>(&workspace.cx(), json!({"path": "a.txt"}))
+            .unwrap();
+    let text = outcome.llm[0].text.as_deref().unwrap();
+    let note = text.lines().last().unwrap();
+    expect![[r#"(1 line is cut after 2000 characters; to see another part of it: grep with path "a.txt", output_mode "content" and a pattern for that part)"#]].assert_eq(note);
+    let structured = outcome.structured.unwrap();
+    assert_eq!(structured["truncated"], json!(true));
+    let truncated = outcome.truncated.unwrap();
+    expect!["Truncation { original_bytes: 2503, shown_bytes: 2002, saved_to: None }"]
+        .assert_eq(&format!("{truncated:?}"));
 }
 
 #[test]

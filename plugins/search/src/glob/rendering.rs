@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::file_name;
 
 use super::traversal::{GlobMatch, GlobResults};
 use super::{EntryKind, Ignored, Input, Output, Sort};
@@ -31,13 +32,16 @@ pub fn answer(input: &Input, base: &SearchPath, mut findings: GlobResults) -> Ou
         path.to_owned()
     };
     let mut matches: Vec<String> = found.iter().skip(offset).map(shown).collect();
-    matches.truncate(result_limit::fitting(matches.iter().map(String::as_str)));
-    let truncated = total > offset.saturating_add(matches.len());
+    let mut lines: Vec<_> = matches.iter().map(|path| file_name(path)).collect();
+    lines.truncate(result_limit::fitting(lines.iter().map(AsRef::as_ref)));
+    let mut text = lines
+        .iter()
+        .fold(String::new(), |text, line| text + line + "\n");
+    let count = lines.len();
+    matches.truncate(count);
+    let truncated = total > offset.saturating_add(count);
 
     let summary = summary(input, total);
-    let mut text = matches
-        .iter()
-        .fold(String::new(), |text, path| text + path + "\n");
     if !text.is_empty() {
         text.push('\n');
     }

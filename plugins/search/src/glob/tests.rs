@@ -381,3 +381,16 @@ fn without_time_the_answer_is_partial() {
         json!({"pattern": "*.rs"}),
     ));
 }
+
+#[test]
+fn a_name_cannot_look_like_another_file() {
+    let tree = tree(&[("a\nb.rs", ""), ("c.rs", "")]);
+    let input = json!({"pattern": "*.rs"});
+    expect![[r#"
+        "a\nb.rs"
+        c.rs
+
+        [2 files match `*.rs` in .]"#]]
+    .assert_eq(&answer::<Glob>(&context(&tree), tree.path(), input.clone()));
+    assert!(data::<Glob>(&context(&tree), input).contains(r#""a\nb.rs""#));
+}

@@ -114,7 +114,8 @@ impl LineBudget {
         LineMatch {
             line: counter.line(spot.line.start),
             column: scan::column(text, &spot.line, spot.at) as u64 + 1,
-            text: scan::show(text, &spot.line, spot.at),
+            // A match over several lines contains their ends.
+            text: scan::show(text, &spot.line, spot.at).replace("\r\n", "\n"),
             before: show(scan::lines_above(text, spot.line.start, self.before)),
             after: show(scan::lines_below(text, spot.line.end, self.after)),
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::plural;
+use toolhost_sdk::text::{file_name, plural};
 
 use super::collector::MOST_SORTED;
 use super::search::{GrepResults, MatchingFile};
@@ -74,8 +74,10 @@ fn newest(found: BinaryHeap<MatchingFile>, input: &Input) -> Vec<FileMatches> {
 /// A file's line in a list.
 pub fn line(input: &Input, file: &FileMatches) -> String {
     match input.output_mode {
-        OutputMode::Count => format!("{}:{}", file.path, file.count.unwrap_or(0)),
-        OutputMode::FilesWithMatches | OutputMode::Content => file.path.clone(),
+        OutputMode::Count => {
+            format!("{}:{}", file_name(&file.path), file.count.unwrap_or(0))
+        }
+        OutputMode::FilesWithMatches | OutputMode::Content => file_name(&file.path).into_owned(),
     }
 }
 
@@ -86,7 +88,7 @@ pub fn content<'a>(input: &Input, files: impl Iterator<Item = &'a FileMatches>) 
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "File: {}", file.path);
+        let _ = writeln!(text, "File: {}", file_name(&file.path));
         let gaps = file
             .matches
             .iter()
@@ -161,7 +163,8 @@ fn notes(input: &Input, files: &[FileMatches], findings: &GrepResults) -> Vec<St
         );
     }
     if findings.searched.shortened > 0 {
-        let mut names = findings.searched.shortened_names.clone();
+        let names = findings.searched.shortened_names.iter();
+        let mut names: Vec<String> = names.map(|name| file_name(name).into_owned()).collect();
         let more = findings.searched.shortened - names.len() as u64;
         if more > 0 {
             names.push(format!("{more} more"));

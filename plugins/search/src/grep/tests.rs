@@ -350,3 +350,54 @@ fn what_is_mostly_no_text_is_binary_without_a_zero_too() {
         [1 file contains a match (searched 1 file in .; 1 binary skipped)]"#]]
     .assert_eq(&answer::<Grep>(&context(&tree), tree.path(), input));
 }
+
+#[test]
+fn a_line_feed_in_the_pattern_is_found_in_text_with_cr_lf() {
+    let tree = tree(&[("a.txt", "x\r\na\r\nb\r\n")]);
+    let input = json!({"pattern": "a\nb", "output_mode": "content", "multiline": true});
+    expect![[r#"
+        File: a.txt
+        L1- x
+        L2: a
+        L3: b
+
+        [1 matching line in 1 file (searched 1 file in .)]"#]]
+    .assert_eq(&answer::<Grep>(&context(&tree), tree.path(), input));
+}
+
+#[test]
+fn a_name_cannot_look_like_another_file() {
+    let tree = tree(&[("a\nFile: b.rs", "x\n"), ("c.rs", "x\n")]);
+    for (mode, expected) in [
+        (
+            "files_with_matches",
+            expect![[r#"
+            "a\nFile: b.rs"
+            c.rs
+
+            [2 files contain matches (searched 2 files in .)]"#]],
+        ),
+        (
+            "count",
+            expect![[r#"
+            "a\nFile: b.rs":1
+            c.rs:1
+
+            [2 matching lines in 2 files (searched 2 files in .)]"#]],
+        ),
+        (
+            "content",
+            expect![[r#"
+            File: "a\nFile: b.rs"
+            L1: x
+
+            File: c.rs
+            L1: x
+
+            [2 matching lines in 2 files (searched 2 files in .)]"#]],
+        ),
+    ] {
+        let input = json!({"pattern": "x", "output_mode": mode});
+        expected.assert_eq(&answer::<Grep>(&context(&tree), tree.path(), input));
+    }
+}

@@ -4,10 +4,12 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub text: String,
-    /// The first of them, from 1; `None` after a gap and for the remark about it.
+    /// The first of them, from 1; `None` after a gap.
     pub at: Option<u64>,
     /// Number of lines; 0 for a remark about missing bytes.
     pub lines: u64,
+    /// Characters (missing bytes, in a remark about these) that the shown lines do not tell; 0 for a line as it is.
+    pub lost: usize,
 }
 
 /// Which lines are folded together.
@@ -66,12 +68,20 @@ fn close(run: &mut Vec<Item>, alike: FoldMode, folded: &mut Vec<Item>) {
         folded.append(run);
         return;
     }
+    let lost = match alike {
+        FoldMode::Same => 0,
+        FoldMode::ButForNumbers => run[1..end]
+            .iter()
+            .map(|item| item.text.chars().count() + 1)
+            .sum(),
+    };
     let at = run[1].at;
     folded.push(run[0].clone());
     folded.push(Item {
         text: remark,
         at,
         lines: hidden as u64,
+        lost,
     });
     folded.extend(run.drain(end..));
     run.clear();
@@ -113,6 +123,7 @@ mod tests {
             text,
             at: Some(at),
             lines: 1,
+            lost: 0,
         };
         (1..).zip(lines).map(item).collect()
     }

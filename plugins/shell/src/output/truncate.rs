@@ -25,13 +25,26 @@ fn width(item: &Item) -> usize {
     item.text.chars().count() + 1
 }
 
-/// At most `most` characters; `remark` describes what is missing.
+/// At most `most` characters, and whether something is missing; `remark` describes it.
 pub fn cut(items: &[Item], most: usize, remark: impl FnOnce(Omitted) -> String) -> (String, bool) {
     let total = characters(items);
-    if total <= most {
-        return (joined(items), false);
-    }
     let room = most.saturating_sub(REMARK.min(most / 2));
+    match items.iter().position(|item| item.lost > 0) {
+        None if total <= most => return (joined(items), false),
+        Some(first) if total <= room => {
+            let Item {
+                at, lines, lost, ..
+            } = items[first];
+            let left = Omitted {
+                lines,
+                characters: lost,
+                at,
+            };
+            let (before, after) = (joined(&items[..first]), joined(&items[first + 1..]));
+            return (format!("{before}{}\n{after}", remark(left)), true);
+        }
+        None | Some(_) => {}
+    }
     let head_room = room * HEAD_PERCENT / 100;
     let (head, head_part) = fitting(items.iter(), head_room, Side::Head);
     let (tail, tail_part) = fitting(items[head..].iter().rev(), room - head_room, Side::Tail);
@@ -48,9 +61,17 @@ pub fn cut(items: &[Item], most: usize, remark: impl FnOnce(Omitted) -> String) 
         .sum();
     let untouched_from = usize::from(head_part.is_some()).min(between.len());
     let untouched = &between[untouched_from..untouched_from + (between.len() - touched)];
+    let lost = between
+        .iter()
+        .fold(0_usize, |lost, item| lost.saturating_add(item.lost));
+    // How many lines the host did not keep is unknown.
+    let is_unknown = untouched
+        .iter()
+        .any(|item| item.lines == 0 && item.lost > 0);
+    let lines = untouched.iter().map(|item| item.lines);
     let left = Omitted {
-        lines: untouched.iter().map(|item| item.lines).sum(),
-        characters: characters(between).saturating_sub(shown_of_between),
+        lines: if is_unknown { 0 } else { lines.sum() },
+        characters: lost.saturating_add(characters(between).saturating_sub(shown_of_between)),
         at: between.first().and_then(|item| item.at),
     };
     let mut text = joined(&items[..head]);
@@ -118,6 +139,7 @@ mod tests {
             text,
             at: Some(at),
             lines: 1,
+            lost: 0,
         };
         (1..).zip(lines).map(item).collect()
     }

@@ -5,13 +5,13 @@ use std::time::Instant;
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
-    Scheme,
+    ErrorCode, Fields, HeaderError, IncomingResponse, Method, OutgoingBody, OutgoingRequest,
+    RequestOptions, Scheme,
 };
 use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
 
-use crate::services::http::{Request, Response};
+use crate::services::http::{Request, Response, reserved_header};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes per write: the limit of `blocking-write-and-flush`.
@@ -123,11 +123,21 @@ fn read(response: &IncomingResponse, max_bytes: usize, over: Instant) -> Result<
 fn headers(request: &Request) -> Result<Fields> {
     let headers = Fields::new();
     for (name, value) in &request.headers {
-        headers.append(name, value.as_bytes()).map_err(|error| {
-            let name = name.as_str();
-            Error::invalid_input(format!("header {name:?} cannot be sent: {error:?}"))
-                .code("bad_request")
-        })?;
+        headers
+            .append(name, value.as_bytes())
+            .map_err(|error| match error {
+                HeaderError::Forbidden => reserved_header(name),
+                HeaderError::InvalidSyntax | HeaderError::Immutable => {
+                    let message =
+                        format!("header {name:?} cannot be sent: its name or value is invalid");
+                    Error::invalid_input(message).code("bad_request")
+                }
+            })?;
+    }
+    if let Some(length) = request.missing_content_length() {
+        let length = length.to_string();
+        // The host accepts this header; without it the body is sent in chunks.
+        _ = headers.append("content-length", length.as_bytes());
     }
     Ok(headers)
 }

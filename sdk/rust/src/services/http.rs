@@ -44,6 +44,29 @@ impl Request {
         self.body = body.into();
         self
     }
+
+    /// The value of `content-length`, if the request does not have the header and needs it. Without it a body is sent in
+    /// chunks, which not every server accepts, and the body of a GET is dropped.
+    #[cfg(any(test, target_arch = "wasm32"))]
+    pub(crate) fn missing_content_length(&self) -> Option<usize> {
+        let has_no_body = ["GET", "HEAD"]
+            .iter()
+            .any(|method| self.method.eq_ignore_ascii_case(method))
+            && self.body.is_empty();
+        let mut names = self.headers.iter().map(|(name, _)| name);
+        let is_set = names.any(|name| name.eq_ignore_ascii_case("content-length"));
+        (!has_no_body && !is_set).then_some(self.body.len())
+    }
+}
+
+/// The error for a header that WASI reserves for the host.
+#[cfg(any(test, target_arch = "wasm32"))]
+pub(crate) fn reserved_header(name: &str) -> crate::Error {
+    crate::Error::invalid_input(format!(
+        "header `{}` cannot be sent: it is reserved for the host, which sets it if the request needs it; omit it",
+        crate::text::inline(name, 64)
+    ))
+    .code("bad_request")
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,5 +86,38 @@ impl Response {
         headers
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_body_is_sent() {
+        for (request, expected) in [
+            (Request::new("POST", "").body("äb"), Some(3)),
+            (Request::new("POST", ""), Some(0)),
+            (Request::new("get", "").body("a"), Some(1)),
+            (Request::get(""), None),
+            (Request::new("HEAD", ""), None),
+            (
+                Request::new("PUT", "")
+                    .header("Content-Length", "1")
+                    .body("a"),
+                None,
+            ),
+        ] {
+            assert_eq!(request.missing_content_length(), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn the_error_names_the_reserved_header() {
+        let message = reserved_header("Host").message;
+        assert!(
+            message.starts_with("header `Host` cannot be sent: it is reserved for the host"),
+            "{message}"
+        );
     }
 }

@@ -30,8 +30,7 @@ fn missing(wanted: &str) -> Result<&'static str, HunkError> {
 }
 
 #[test]
-fn a_hunk_goes_to_the_first_place_that_fits() {
-    check("a\nb\na\nb\n", " a\n-b\n+c", Ok("a\nc\na\nb\n"));
+fn a_hunk_goes_to_the_place_that_it_states() {
     check("f\na\ng\na\n", "@@ g\n-a\n+c", Ok("f\na\ng\nc\n"));
     check(
         "f\nx\na\ng\nx\na\n",
@@ -39,7 +38,25 @@ fn a_hunk_goes_to_the_first_place_that_fits() {
         Ok("f\nx\na\ng\nx\nc\n"),
     );
     check("a\nb\na\n", "-a\n+c\n*** End of File", Ok("a\nb\nc\n"));
-    check("a\nb\na\n", "-a\n+1\n@@\n-a\n+2", Ok("1\nb\n2\n"));
+    check("a\nb\na\n", "@@ -3 +3 @@\n-a\n+c", Ok("a\nb\nc\n"));
+    check("a\nb\na\n", " b\n-a\n+1", Ok("a\nb\n1\n"));
+    check("f\na\nb\na\n", " f\n-a\n+1\n@@\n-a\n+2", Ok("f\n1\nb\n2\n"));
+}
+
+#[test]
+fn a_hunk_with_several_places_is_refused() {
+    let ambiguous = |lines: &[usize]| {
+        let lines = lines.to_vec();
+        Err(HunkError::Ambiguous { hunk: 0, lines })
+    };
+    check("a\nb\na\nb\n", " a\n-b\n+c", ambiguous(&[1, 3]));
+    check("a\nb\na\n", "@@\n-a\n+c", ambiguous(&[1, 3]));
+    check(
+        "a\n a\na\nb\n",
+        "-a\n+c\n*** End of File",
+        ambiguous(&[1, 3]),
+    );
+    check(" a\n  a\n", "-a\n+c", ambiguous(&[1, 2]));
 }
 
 #[test]
@@ -79,7 +96,19 @@ fn line_breaks_stay() {
 #[test]
 fn mismatches_are_reported() {
     check("a\n", "-b\n+c", missing("b"));
-    check("a\n", "@@ g\n-a\n+c", missing("g"));
+    check(
+        "a\n",
+        "@@ g\n-a\n+c",
+        Err(HunkError::MissingContext {
+            hunk: 0,
+            context: "g".to_owned(),
+        }),
+    );
+    check(
+        "g\na\nb\n",
+        "-a\n+c\n@@ g\n-b\n+d",
+        Err(HunkError::Behind { hunk: 1, line: 1 }),
+    );
     check(
         "a\nb\n",
         "-b\n+c\n@@\n-a\n+d",
