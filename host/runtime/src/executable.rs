@@ -50,7 +50,7 @@ pub(crate) fn set_bits(
     stage: &Stage,
     bits: Vec<ExecutableBit>,
 ) -> Result<Vec<ExecutableBit>, CallError> {
-    // A path outside of the grant is that of no file that the call wrote.
+    // A call writes no file outside of its grant, and none has the empty path.
     let host_path = |bit: &ExecutableBit| host_path(stage.scope(), &bit.path).unwrap_or_default();
     let files: Vec<_> = bits.iter().map(|bit| (host_path(bit), bit.on)).collect();
     let is_set = stage.set_executable(&files).map_err(|error| {

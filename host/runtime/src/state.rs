@@ -169,8 +169,8 @@ impl State {
 
     /// Sends output that was collected, and the number of dropped messages.
     pub fn finish_events(&self) {
-        self.stdout.finish();
-        self.stderr.finish();
+        self.stdout.send_collected();
+        self.stderr.send_collected();
         let count = self.messages.dropped;
         if count > 0 {
             self.sink.event(CallEvent::Dropped { count });

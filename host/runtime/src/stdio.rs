@@ -108,7 +108,7 @@ impl Capture {
     }
 
     /// Sends the output that was collected.
-    pub fn finish(&self) {
+    pub fn send_collected(&self) {
         let rest = std::mem::take(&mut self.lock().collected);
         if !rest.is_empty() {
             self.send(rest);
@@ -194,7 +194,7 @@ mod tests {
         for _ in 0..MAX_SENT_WRITES + 100_000 {
             assert!(output.push(b"x"));
         }
-        output.finish();
+        output.send_collected();
         let events = sink.0.lock().unwrap();
         assert_eq!(events.concat().len(), MAX_SENT_WRITES + 100_000);
         let collected = 100_000_usize.div_ceil(MIN_COLLECTED);

@@ -131,9 +131,7 @@ fn decode_old(
         // A guessed encoding suffices for reading, not for writing.
         Ok(_) if encoding == Encoding::Auto => {
             let message = match text::damaged_utf8(old) {
-                Some(line) => {
-                    format!("{shown} has bytes that are not UTF-8, first in line {line}")
-                }
+                Some(line) => text::damage(shown, line),
                 None => {
                     format!("{shown} is not UTF-8; set `encoding`, for example to \"latin1\"")
                 }

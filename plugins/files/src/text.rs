@@ -138,41 +138,57 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
             }
         });
     };
-    let damaged = (charset == Charset::Utf8)
-        .then(|| damaged_utf8(&bytes))
-        .flatten();
+    let invalid = |damaged: Option<usize>| {
+        let message = match damaged {
+            // Latin-1 would add characters in a second encoding.
+            Some(line) => damage(shown, line),
+            None => format!(
+                "{shown} is not valid {}; set another `encoding`, for example \"latin1\"",
+                charset.as_str()
+            ),
+        };
+        Error::invalid_input(message).code("encoding_mismatch")
+    };
     let mark = by_mark == Some(charset);
     let body = &bytes[if mark { charset.mark().len() } else { 0 }..];
     let text = match charset {
-        Charset::Utf8 if !mark => String::from_utf8(bytes).ok(),
-        Charset::Utf8 => str::from_utf8(body).ok().map(str::to_owned),
+        Charset::Utf8 if !mark => Some(
+            String::from_utf8(bytes).map_err(|error| invalid(damaged_utf8(error.as_bytes())))?,
+        ),
+        Charset::Utf8 => Some(
+            str::from_utf8(body)
+                .map_err(|_| invalid(damaged_utf8(&bytes)))?
+                .to_owned(),
+        ),
         Charset::Utf16le => units(body, u16::from_le_bytes).and_then(utf16),
         Charset::Utf16be => units(body, u16::from_be_bytes).and_then(utf16),
         Charset::Utf32le => units(body, u32::from_le_bytes).and_then(utf32),
         Charset::Utf32be => units(body, u32::from_be_bytes).and_then(utf32),
         Charset::Latin1 => Some(latin1(body)),
     };
-    let text = text.ok_or_else(|| {
-        let charset = charset.as_str();
-        let message = match damaged {
-            // Latin-1 would add characters in a second encoding.
-            Some(line) => format!("{shown} has bytes that are not UTF-8, first in line {line}"),
-            None => format!(
-                "{shown} is not valid {charset}; set another `encoding`, for example \"latin1\""
-            ),
-        };
-        Error::invalid_input(message).code("encoding_mismatch")
-    })?;
     Ok(Decoded {
-        text,
+        text: text.ok_or_else(|| invalid(None))?,
         format: Format { charset, mark },
         guessed: false,
     })
 }
 
 /// Decodes `bytes` like [`decode`], but shows UTF-8 with some invalid bytes: with replacement characters, and a note.
-pub fn view(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<TextView> {
+pub fn view(mut bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<TextView> {
     let by_mark = Charset::by_mark(&bytes);
+    let may_be_utf8 = matches!(encoding, Encoding::Auto | Encoding::Base64 | Encoding::Utf8);
+    if may_be_utf8 && by_mark.is_none() {
+        match String::from_utf8(bytes) {
+            Ok(text) => {
+                return Ok(TextView {
+                    text,
+                    charset: Charset::Utf8,
+                    note: None,
+                });
+            }
+            Err(error) => bytes = error.into_bytes(),
+        }
+    }
     let line = match (encoding, by_mark) {
         (Encoding::Auto | Encoding::Base64, None) => damaged_utf8(&bytes),
         (Encoding::Auto | Encoding::Base64, Some(Charset::Utf8)) | (Encoding::Utf8, _) => {
@@ -197,6 +213,11 @@ pub fn view(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<TextView>
         charset: decoded.format.charset,
         note: decoded.guessed.then(|| note.to_owned()),
     })
+}
+
+/// States the damage of a UTF-8 file whose first invalid byte is in `line`.
+pub fn damage(shown: &str, line: usize) -> String {
+    format!("{shown} has bytes that are not UTF-8, first in line {line}")
 }
 
 /// The first line of UTF-8 text with an invalid byte. `None` for valid UTF-8 and for text that is probably Latin-1.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use toolhost_sdk::text::unquoted_file_name;
+
 /// Headers of the `*** Begin Patch` format and of git, each followed by one path.
 const HEADERS: [&str; 8] = [
     "*** Add File:",
@@ -54,32 +56,10 @@ fn strip_prefix(path: &str) -> &str {
 /// Decodes a C-quoted name, which git uses for unusual bytes.
 fn decoded(name: &str) -> Cow<'_, str> {
     let name = name.trim();
-    let quoted = name
-        .strip_prefix('"')
-        .and_then(|name| name.strip_suffix('"'));
-    let Some(quoted) = quoted.filter(|name| name.contains('\\')) else {
-        return quoted.unwrap_or(name).into();
-    };
-    let mut bytes = Vec::with_capacity(quoted.len());
-    let mut rest = quoted.bytes().peekable();
-    while let Some(byte) = rest.next() {
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut value = 0_u8;
-        let mut digits = 0;
-        while let Some(digit) = rest.next_if(|byte| digits < 3 && (b'0'..=b'7').contains(byte)) {
-            value = value.wrapping_mul(8).wrapping_add(digit - b'0');
-            digits += 1;
-        }
-        bytes.push(match digits {
-            // `\t` and the like occur in no name of a sensitive file.
-            0 => rest.next().unwrap_or(b'\\'),
-            _ => value,
-        });
+    match unquoted_file_name(name) {
+        Some(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+        None => name.into(),
     }
-    String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
 #[cfg(test)]

@@ -12,30 +12,28 @@ pub fn indented(json: &str) -> Option<String> {
     let mut tokens = Tokens(json).peekable();
     while let Some(token) = tokens.next() {
         match token {
-            "{" | "[" => {
+            Token::Text(decoded) => text.push_str(&serde_json::to_string(&decoded).ok()?),
+            Token::Raw(token @ ("{" | "[")) => {
                 text.push_str(token);
-                if let Some(end) = tokens.next_if(|next| matches!(*next, "}" | "]")) {
+                let is_end = |next: &Token| matches!(next, Token::Raw("}" | "]"));
+                if let Some(Token::Raw(end)) = tokens.next_if(is_end) {
                     text.push_str(end);
                 } else {
                     depth += 1;
                     break_line(&mut text, depth);
                 }
             }
-            "}" | "]" => {
+            Token::Raw(token @ ("}" | "]")) => {
                 depth = depth.saturating_sub(1);
                 break_line(&mut text, depth);
                 text.push_str(token);
             }
-            "," => {
+            Token::Raw(",") => {
                 text.push(',');
                 break_line(&mut text, depth);
             }
-            ":" => text.push_str(": "),
-            token if token.starts_with('"') => {
-                let decoded = serde_json::from_str::<String>(token).ok()?;
-                text.push_str(&serde_json::to_string(&decoded).ok()?);
-            }
-            token => text.push_str(token),
+            Token::Raw(":") => text.push_str(": "),
+            Token::Raw(token) => text.push_str(token),
         }
     }
     Some(text)
@@ -46,36 +44,37 @@ fn break_line(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth));
 }
 
+enum Token<'a> {
+    /// A string, decoded.
+    Text(String),
+    /// Any other token, as it is written.
+    Raw(&'a str),
+}
+
 /// The tokens of valid JSON.
 struct Tokens<'a>(&'a str);
 
 impl<'a> Iterator for Tokens<'a> {
-    type Item = &'a str;
+    type Item = Token<'a>;
 
-    fn next(&mut self) -> Option<&'a str> {
+    fn next(&mut self) -> Option<Token<'a>> {
         let rest = self.0.trim_start_matches([' ', '\t', '\n', '\r']);
         let end = match rest.as_bytes().first()? {
             b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
-            b'"' => end_of_string(rest),
+            b'"' => {
+                let mut strings = serde_json::Deserializer::from_str(rest).into_iter();
+                let text = strings.next()?.ok()?;
+                self.0 = &rest[strings.byte_offset()..];
+                return Some(Token::Text(text));
+            }
             _ => rest
                 .find(|c: char| " \t\n\r,:]}".contains(c))
                 .unwrap_or(rest.len()),
         };
         let (token, rest) = rest.split_at(end);
         self.0 = rest;
-        Some(token)
+        Some(Token::Raw(token))
     }
-}
-
-/// The position after the quotation mark that ends the string at the start of `text`.
-fn end_of_string(text: &str) -> usize {
-    let mut is_escaped = false;
-    let end = text.bytes().skip(1).position(|byte| {
-        let is_end = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(text.len(), |end| end + 2)
 }
 
 #[cfg(test)]

@@ -90,6 +90,48 @@ pub fn file_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
+/// Decodes a file name in quotation marks, as [`file_name`] and git write unusual names; `None` without quotation marks. The
+/// bytes of a name are not always UTF-8.
+///
+/// ```
+/// use toolhost_sdk::text::unquoted_file_name;
+///
+/// assert_eq!(unquoted_file_name(r#""a\n\303\244""#), Some("a\nä".into()));
+/// assert_eq!(unquoted_file_name("a"), None);
+/// ```
+pub fn unquoted_file_name(name: &str) -> Option<Vec<u8>> {
+    let inner = name.strip_prefix('"')?.strip_suffix('"')?;
+    let mut bytes = Vec::with_capacity(inner.len());
+    let mut rest = inner.bytes().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let escaped = match rest.next() {
+            Some(b'a') => 7,
+            Some(b'b') => 8,
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'v') => 11,
+            Some(b'f') => 12,
+            Some(b'r') => b'\r',
+            Some(digit @ b'0'..=b'3') => {
+                let mut value = digit - b'0';
+                for _ in 0..2 {
+                    let digit = rest.next_if(|digit| (b'0'..=b'7').contains(digit));
+                    value = value * 8 + (digit.unwrap_or(b'0') - b'0');
+                }
+                value
+            }
+            Some(other) => other,
+            None => b'\\',
+        };
+        bytes.push(escaped);
+    }
+    Some(bytes)
+}
+
 /// Removes control characters and invisible characters: bidirectional overrides, and characters that can hide
 /// instructions from users. Line breaks become `\n`. A variation selector stays after a non-ASCII character, and a
 /// joiner between two of them.

@@ -104,8 +104,7 @@ fn values(schema: &Map<String, Value>) -> Option<&[Value]> {
 }
 
 /// Returns the schemas of an `anyOf` without other keywords, otherwise the schema itself.
-fn alternatives(schema: Value) -> Vec<Value> {
-    let mut schema = schema;
+fn alternatives(mut schema: Value) -> Vec<Value> {
     match schema.as_object_mut() {
         Some(members) if members.len() == 1 => match members.get_mut("anyOf") {
             Some(Value::Array(all)) => mem::take(all),

@@ -95,7 +95,8 @@ fn remove_unsupported_properties(
 }
 
 /// Stop reasons after which the last block can be incomplete.
-const CUTTING_STOP_REASONS: [&str; 3] = ["max_tokens", "model_context_window_exceeded", "refusal"];
+const TRUNCATING_STOP_REASONS: [&str; 3] =
+    ["max_tokens", "model_context_window_exceeded", "refusal"];
 
 fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
     let format = Format::Anthropic;
@@ -122,7 +123,7 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
                 None => return refused(wanted),
             };
             let usual = ["end_turn", "tool_use", "stop_sequence"];
-            Ok(found.with_stop_reason(&turn["stop_reason"], &CUTTING_STOP_REASONS, &usual))
+            Ok(found.with_stop_reason(&turn["stop_reason"], &TRUNCATING_STOP_REASONS, &usual))
         }
         _ => refused(wanted),
     }

@@ -123,7 +123,7 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
 }
 
 /// Finish reasons after which the last part can be incomplete.
-const CUTTING_FINISH_REASONS: [&str; 10] = [
+const TRUNCATING_FINISH_REASONS: [&str; 10] = [
     "MAX_TOKENS",
     "SAFETY",
     "RECITATION",
@@ -150,7 +150,7 @@ fn candidate(candidate: &Value) -> Result<TurnParts<'_>, FormatError> {
         }
     };
     let usual = ["STOP", "FINISH_REASON_UNSPECIFIED"];
-    Ok(found.with_stop_reason(end, &CUTTING_FINISH_REASONS, &usual))
+    Ok(found.with_stop_reason(end, &TRUNCATING_FINISH_REASONS, &usual))
 }
 
 fn content(content: &Value) -> Result<TurnParts<'_>, FormatError> {

@@ -72,8 +72,8 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
         (_, Some(kind)) if alone.contains(&kind) => Ok(TurnParts::new([turn])),
         (_, None) if turn["output"].is_array() => {
             let found = TurnParts::new(turn["output"].as_array().into_iter().flatten());
-            let cutting = ["incomplete", "failed", "cancelled", "in_progress"];
-            let mut found = found.with_stop_reason(&turn["status"], &cutting, &["completed"]);
+            let truncating = ["incomplete", "failed", "cancelled", "in_progress"];
+            let mut found = found.with_stop_reason(&turn["status"], &truncating, &["completed"]);
             if let Some(reason) = turn["incomplete_details"]["reason"].as_str() {
                 found.abnormal_stop_reason = Some(text::escape_line(reason, 80));
             }

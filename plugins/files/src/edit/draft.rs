@@ -320,8 +320,8 @@ impl Draft {
         let bytes = self.bytes.as_deref().unwrap_or_default();
         let message = match text::damaged_utf8(bytes) {
             Some(line) => format!(
-                "{shown} has bytes that are not UTF-8, first in line {line}; change only ASCII text in it, or remove \
-                 these bytes first"
+                "{}; change only ASCII text in it, or remove these bytes first",
+                text::damage(shown, line)
             ),
             None => format!(
                 "{shown} is not UTF-8; set `encoding` of edit_file, for example to \"latin1\""

@@ -1,6 +1,7 @@
 //! File names in patches as written by git and `diff -u`.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::unquoted_file_name;
 
 use crate::edit::errors;
 
@@ -56,38 +57,9 @@ pub fn git_names(text: &str) -> Result<Option<String>> {
 /// Decodes a C-quoted name, which git uses for unusual bytes.
 pub fn unquoted(text: &str) -> Result<String> {
     let text = text.trim_end_matches('\r');
-    let quoted = text.strip_prefix('"');
-    let Some(inner) = quoted.and_then(|text| text.strip_suffix('"')) else {
+    let Some(bytes) = unquoted_file_name(text) else {
         return Ok(text.to_owned());
     };
-    let mut bytes = Vec::with_capacity(inner.len());
-    let mut rest = inner.bytes().peekable();
-    while let Some(byte) = rest.next() {
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        let escaped = match rest.next() {
-            Some(b'a') => 7,
-            Some(b'b') => 8,
-            Some(b't') => b'\t',
-            Some(b'n') => b'\n',
-            Some(b'v') => 11,
-            Some(b'f') => 12,
-            Some(b'r') => b'\r',
-            Some(digit @ b'0'..=b'3') => {
-                let mut value = digit - b'0';
-                for _ in 0..2 {
-                    let digit = rest.next_if(|digit| (b'0'..=b'7').contains(digit));
-                    value = value * 8 + (digit.unwrap_or(b'0') - b'0');
-                }
-                value
-            }
-            Some(other) => other,
-            None => b'\\',
-        };
-        bytes.push(escaped);
-    }
     String::from_utf8(bytes).map_err(|_| {
         errors::invalid_edit(format!(
             "the name {text} in the patch is not UTF-8; rename the file first"

@@ -8,7 +8,7 @@ pub struct Item {
     pub at: Option<u64>,
     /// Number of lines; 0 for a remark about missing bytes.
     pub lines: u64,
-    /// Characters (missing bytes, in a remark about these) that the shown lines do not tell; 0 for a line as it is.
+    /// Number of omitted characters, or of missing bytes; 0 for a line that is shown as it is.
     pub lost: usize,
 }
 

@@ -13,7 +13,7 @@ pub(in crate::model) struct TurnParts<'a> {
     pub parts: Vec<&'a Value>,
     /// A legacy call, which is a member of the message instead of a part.
     pub legacy_call: Option<&'a Value>,
-    /// Whether the turn was cut, so that its last call can be incomplete.
+    /// Whether the turn was truncated, so that its last call can be incomplete.
     pub is_truncated: bool,
     /// The stop reason, if the turn did not end normally.
     pub abnormal_stop_reason: Option<String>,
@@ -27,16 +27,16 @@ impl<'a> TurnParts<'a> {
         }
     }
 
-    /// Sets the stop reason. `cutting`: the reasons after which the last call can be incomplete.
+    /// Sets the stop reason. `truncating`: the reasons after which the last call can be incomplete.
     pub(in crate::model) fn with_stop_reason(
         self,
         reason: &Value,
-        cutting: &[&str],
+        truncating: &[&str],
         usual: &[&str],
     ) -> Self {
         let reason = reason.as_str().unwrap_or_default();
         Self {
-            is_truncated: self.is_truncated || cutting.contains(&reason),
+            is_truncated: self.is_truncated || truncating.contains(&reason),
             abnormal_stop_reason: (!reason.is_empty() && !usual.contains(&reason))
                 .then(|| text::escape_line(reason, 80)),
             ..self
