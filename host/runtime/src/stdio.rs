@@ -101,9 +101,8 @@ impl Capture {
         if written.writes > MAX_SENT_WRITES && written.collected.len() < MIN_COLLECTED {
             return true;
         }
-        let bytes = std::mem::take(&mut written.collected);
         drop(written);
-        self.send(bytes);
+        self.send_collected();
         true
     }
 
@@ -111,15 +110,18 @@ impl Capture {
     pub fn send_collected(&self) {
         let rest = std::mem::take(&mut self.lock().collected);
         if !rest.is_empty() {
-            self.send(rest);
+            self.send(self.0.name.to_owned(), rest);
         }
     }
 
-    fn send(&self, bytes: Vec<u8>) {
-        self.0.sink.event(CallEvent::Output {
-            stream: self.0.name.to_owned(),
-            bytes,
-        });
+    /// Sends output of another stream, after the output that was collected before.
+    pub fn send_other(&self, stream: String, bytes: Vec<u8>) {
+        self.send_collected();
+        self.send(stream, bytes);
+    }
+
+    fn send(&self, stream: String, bytes: Vec<u8>) {
+        self.0.sink.event(CallEvent::Output { stream, bytes });
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {
@@ -194,10 +196,12 @@ mod tests {
         for _ in 0..MAX_SENT_WRITES + 100_000 {
             assert!(output.push(b"x"));
         }
+        output.send_other("live".to_owned(), b"end".to_vec());
         output.send_collected();
         let events = sink.0.lock().unwrap();
-        assert_eq!(events.concat().len(), MAX_SENT_WRITES + 100_000);
+        let expected = "x".repeat(MAX_SENT_WRITES + 100_000) + "end";
+        assert!(events.concat() == expected.as_bytes());
         let collected = 100_000_usize.div_ceil(MIN_COLLECTED);
-        assert_eq!(events.len(), MAX_SENT_WRITES + collected);
+        assert_eq!(events.len(), MAX_SENT_WRITES + collected + 1);
     }
 }

@@ -1,6 +1,6 @@
 //! `toolhost:plugin@0.1.0`: generated bindings and the `host` interface. The modules convert between WIT and host types.
 
-use toolhost_contract::{CallEvent, text};
+use toolhost_contract::text;
 use wasmtime::component::HasSelf;
 
 use crate::state::State;
@@ -63,7 +63,7 @@ impl toolhost::plugin::host::Host for State {
         // An event costs the host more than its bytes, so its overhead counts too.
         if !bytes.is_empty() && self.stdout.count(bytes.len() + EVENT_OVERHEAD) {
             let stream = text::escape_line(&stream, 64);
-            self.sink.event(CallEvent::Output { stream, bytes });
+            self.stdout.send_other(stream, bytes);
         }
     }
 
