@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use e2e::{host as host_program, root, target};
@@ -12,10 +13,11 @@ use toolhost::mcp_servers::{
 };
 use toolhost::{
     Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, CallRequest,
-    CallbackPrompter, Decision, Descriptor, Error, Format, FrontEnd, Grant, Host, Launcher, Mode,
-    NoSink, Outcome, PluginInfo, PluginName, Principal, Profile, SessionKey, Sink, ToolName,
-    TurnOutcome, UserId,
+    CallbackPrompter, Decision, Descriptor, Durability, Error, Format, FrontEnd, Grant, Host,
+    Launcher, Mode, NoSink, Outcome, PluginInfo, PluginName, Policy, PolicySpec, Principal,
+    Profile, RuleSpec, SessionKey, Sink, ToolName, TurnOutcome, UserId,
 };
+use toolhost_contract::policy::ApprovalScope;
 
 fn builder() -> Builder {
     Builder::new().cache(target().join("test-cache"))
@@ -77,6 +79,39 @@ async fn the_embedder_answers_prompts_and_sets_rules() {
         let report = host.call("write_file", write("n.txt")).await;
         let there = folder.path().join("n.txt").exists();
         assert_eq!(there, made, "{rule:?} {prompted}: {}", text(&report));
+    }
+}
+
+/// Otherwise an answer would apply to other programs that share the store, and to later runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_for_the_session_ends_with_its_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("files");
+    fs::create_dir(&folder).unwrap();
+    for _ in 0..2 {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let allow = move |question: toolhost::Question, _| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let mut offers = question.offers.iter();
+            let offer = offers.position(|offer| offer.scope == ApprovalScope::Session);
+            let offer = offer.expect("an approval for the session is offered");
+            std::future::ready(Answer::Allow { offer, note: None })
+        };
+        let host = files()
+            .allow_path(&folder, Access::ReadWrite)
+            .store(dir.path().join("store"), Durability::default())
+            .prompter(Arc::new(CallbackPrompter::new("a window", allow)))
+            .build()
+            .await
+            .unwrap();
+        for content in ["a", "b"] {
+            let input = json!({"path": "/workspace/a.txt", "content": content});
+            let report = host.call("write_file", input).await;
+            assert!(report.result.is_ok(), "{}", text(&report));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        host.shut_down().await.unwrap();
     }
 }
 
@@ -189,6 +224,18 @@ async fn invalid_settings_are_reported_immediately() {
     };
     let missing = files().allow_path("/no/such/folder", Access::ReadOnly);
     assert!(wrong(missing).await.contains("/no/such/folder"));
+    let denies = || PolicySpec {
+        rules: vec![RuleSpec::new(Decision::Deny, "read_file")],
+        ..PolicySpec::default()
+    };
+    let without_effect = files().with_settings(|settings| {
+        settings.policy = Arc::new(Policy::new(denies()).unwrap());
+    });
+    assert!(wrong(without_effect).await.contains("`Builder::policy`"));
+    let host = files().policy(|spec| spec.rules = denies().rules).build();
+    let host = host.await.unwrap();
+    let report = host.call("read_file", json!({"path": "a"})).await;
+    assert!(text(&report).starts_with("policy_violation"));
     let rule = files().rule(Decision::Allow, "write_file(");
     assert!(wrong(rule).await.contains("write_file("));
     let program = files().allow_program("bash");
@@ -307,6 +354,8 @@ async fn a_reload_keeps_disabled_tools_and_a_failed_one_changes_nothing() {
     fs::write(&file, &component).unwrap();
     let host = builder().plugins(&plugins).build().await.unwrap();
     host.kernel.set_enabled("base64_encode", false).unwrap();
+    let decode = || host.call("base64_decode", json!({"encoded": "aGk="}));
+    decode().await;
     let registry = host.kernel.registry();
     // An empty custom section changes the digest and no tool.
     fs::write(&file, [&component[..], b"\x00\x05\x04test"].concat()).unwrap();
@@ -314,8 +363,9 @@ async fn a_reload_keeps_disabled_tools_and_a_failed_one_changes_nothing() {
     assert_eq!((replaced.changes.len(), replaced.failed.len()), (1, 0));
     let call = host.call("base64_encode", json!({"text": "hi"})).await;
     assert!(text(&call).contains("disabled"), "{}", text(&call));
-    let call = host.call("base64_decode", json!({"encoded": "aGk="})).await;
+    let call = decode().await;
     assert!(call.result.is_ok(), "{}", text(&call));
+    assert_eq!(host.stats().calls["base64_decode"].count, 2);
     assert!(!Arc::ptr_eq(&registry, &host.kernel.registry()));
 
     // A failed replacement leaves the registry as it is, so clients are not notified.

@@ -101,7 +101,7 @@ pub struct StartingHost {
     pub settings: CliSettings,
     purpose: LoadPurpose,
     resources: Arc<ServerResources>,
-    telemetry: Option<Telemetry>,
+    telemetry: Option<TelemetryTask>,
     pub page: Option<Arc<WebPage>>,
     readiness: watch::Sender<Readiness>,
 }
@@ -137,6 +137,11 @@ pub async fn prepare(
         }
         LoadPurpose::List | LoadPurpose::Explain => None,
     };
+    let mut events = None;
+    let begin = |kernel: &Kernel| {
+        begin(kernel);
+        events = telemetry.is_some().then(|| kernel.subscribe(None, None));
+    };
     let launcher = Launcher::this_program(["process-launcher".into()]);
     let prepared = HostParts {
         prompter,
@@ -151,6 +156,8 @@ pub async fn prepare(
     }
     .prepare(begin)
     .await?;
+    let telemetry = telemetry.zip(events);
+    let telemetry = telemetry.map(|(telemetry, events)| telemetry.spawn(events));
     Ok(StartingHost {
         prepared,
         settings,
@@ -208,10 +215,9 @@ impl StartingHost {
         };
         let loaded = self.prepared.load(progress).await?;
         drop(shown);
-        let follow = |telemetry: Telemetry| telemetry.spawn(loaded.kernel.subscribe(None, None));
         let host = RunningHost {
             kernel: Arc::clone(&loaded.kernel),
-            telemetry: Mutex::new(self.telemetry.map(follow)),
+            telemetry: Mutex::new(self.telemetry),
             loaded,
             settings: self.settings,
             servers: Mutex::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{ToolHooks, ToolName, text};
+use crate::{Limits, ToolHooks, ToolName, text};
 
 /// A tool descriptor. `wit/v0.1/types.wit` documents the members.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,16 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// The tool's own timeout, else the default for its kind.
+    pub fn default_timeout(&self) -> Duration {
+        self.timeout
+            .unwrap_or(if self.annotations.open_world == Some(true) {
+                Limits::NETWORK_TIMEOUT
+            } else {
+                Limits::DEFAULT_TIMEOUT
+            })
+    }
+
     /// Creates a descriptor with defaults for all optional members.
     pub fn new(name: ToolName, description: impl Into<String>) -> Self {
         Self {

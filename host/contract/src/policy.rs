@@ -101,8 +101,8 @@ pub struct PolicyRequest<'a> {
     pub definition: Option<&'a Digest>,
     pub input: &'a Value,
     pub subject: &'a Subject,
-    /// From the configuration or the plugin's manifest; takes precedence over the tool's own timeout.
-    pub timeout: Option<Duration>,
+    /// The tool's time limit, before the maximum of all tools.
+    pub timeout: Duration,
     pub caller: &'a Principal,
     /// Mode of the session. It can narrow the policy's mode but not widen it.
     pub mode: Option<Mode>,
@@ -437,6 +437,11 @@ impl Policy {
     /// The granted directories, as guests and the host name them.
     pub fn mounts(&self) -> &[Mount] {
         &self.inner.path_context.mounts
+    }
+
+    /// What the policy was compiled from.
+    pub fn spec(&self) -> &PolicySpec {
+        &self.inner.spec
     }
 
     pub fn rules(&self) -> &[Rule] {

@@ -27,7 +27,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use serde_json::Value;
-use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp};
+use toolhost_contract::lifecycle::{CallInput, CallOrigin};
 use toolhost_contract::policy::{Diagnostic, Mode, Policy, RuleSpec};
 use toolhost_contract::{
     BoxFuture, CallError, CallId, Denial, DenialCode, DetachSwitch, ErrorClass, Outcome, QuotaKind,
@@ -82,7 +82,6 @@ pub struct Kernel {
     question_quota: QuotaMeter,
     staged_bytes: QuotaMeter,
     batches: Mutex<HashMap<String, Canceller>>,
-    started: Timestamp,
     pending_questions: PendingQuestions,
     approvals: ApprovalCache,
     journal: Arc<Journal>,
@@ -199,7 +198,6 @@ impl KernelBuilder {
             question_quota: QuotaMeter::new(QuotaKind::Questions, quotas.questions),
             staged_bytes: QuotaMeter::new(QuotaKind::StagedBytes, quotas.staged_bytes),
             batches: Mutex::default(),
-            started: journal.clock.now(),
             pending_questions: PendingQuestions::default(),
             journal,
             running: Mutex::default(),

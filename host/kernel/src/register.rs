@@ -101,13 +101,18 @@ pub(crate) fn prepare(
             .iter()
             .find(|(selector, _)| named(selector))
             .map(|(_, timeout)| *timeout);
+        let timeout = own_timeout
+            .or(plugin.timeout)
+            .or(settings.timeout)
+            .unwrap_or_else(|| tool.default_timeout())
+            .min(settings.max_timeout);
         entries.push(ToolEntry {
             enabled: !settings
                 .disabled_tools
                 .iter()
                 .any(|selector| named(selector)),
             turned_off: false,
-            timeout: own_timeout.or(plugin.timeout).or(settings.timeout),
+            timeout,
             plugin: Arc::clone(&plugin),
             tool: Arc::new(tool),
             backend: Arc::clone(backend),

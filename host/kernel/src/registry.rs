@@ -45,8 +45,7 @@ pub struct ToolEntry {
     pub enabled: bool,
     /// Whether it is disabled only because its plugin is turned off.
     pub turned_off: bool,
-    /// From the configuration or the plugin; takes precedence over the timeout that the tool declares.
-    pub timeout: Option<Duration>,
+    pub timeout: Duration,
     /// The operator's version requirement for the tool's name.
     pub(crate) pin: Option<VersionReq>,
     /// All other names of the tool, in lower case.

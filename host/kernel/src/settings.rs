@@ -18,6 +18,8 @@ pub struct KernelSettings {
     pub on_duplicate: OnDuplicate,
     /// For every tool without a more specific timeout in `tool_timeouts` or its [`crate::PluginInfo`].
     pub timeout: Option<Duration>,
+    /// Maximum for every tool.
+    pub max_timeout: Duration,
     /// Keyed by any name of the tool: `grep`, an alias, or `search/grep`.
     pub tool_timeouts: BTreeMap<String, Duration>,
     /// Any names of tools, as in `tool_timeouts`; `grep@1.2.3` refers to that version.
@@ -70,6 +72,7 @@ impl Default for KernelSettings {
             pools: schedule::PoolLimits::default(),
             on_duplicate: OnDuplicate::default(),
             timeout: None,
+            max_timeout: Limits::MAX_TIMEOUT,
             tool_timeouts: BTreeMap::new(),
             disabled_tools: BTreeSet::new(),
             only_tools: Vec::new(),

@@ -211,7 +211,7 @@ impl<'a> Group<'a> {
                 "INSERT INTO sessions (id, started_ms, ended_ms, client, mode, detail, owner)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (id) DO UPDATE SET
-                    started_ms = ?2, ended_ms = ?3, client = ?4, mode = ?5, detail = ?6, owner = ?7",
+                    ended_ms = ?3, client = ?4, mode = ?5, detail = ?6, owner = ?7",
             )?
             .execute(params![
                 row.id,

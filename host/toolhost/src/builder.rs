@@ -22,9 +22,6 @@ use crate::host_paths::HostPaths;
 use crate::load::{Host, HostParts, LoadPurpose, MessageSink};
 use crate::settings::{AllowedPath, Excludes, Settings, guest_name};
 
-/// The session of calls made with [`Host::call`] and [`Host::batch`].
-const DEFAULT_SESSION: &str = "main";
-
 /// Configures and builds a [`Host`]. Grants nothing by default.
 #[must_use]
 pub struct Builder {
@@ -40,11 +37,12 @@ impl Default for Builder {
 
 impl Builder {
     pub fn new() -> Self {
+        let mut host_paths = HostPaths::from_env(|name| std::env::var(name).ok());
+        // The program `host` keeps its records there. This host does not use them, and its tools cannot access them.
+        let state_of_program = host_paths.state.take();
         let settings = Settings {
-            host_paths: HostPaths {
-                state: None,
-                ..HostPaths::from_env(|name| std::env::var(name).ok())
-            },
+            host_paths,
+            secrets: state_of_program.into_iter().collect(),
             ..Settings::default()
         };
         Self {
@@ -108,6 +106,12 @@ impl Builder {
 
     pub fn mode(mut self, mode: Mode) -> Self {
         self.policy.mode = mode;
+        self
+    }
+
+    /// Changes any other part of the policy. Paths of rules refer to the granted paths.
+    pub fn policy(mut self, change: impl FnOnce(&mut PolicySpec)) -> Self {
+        change(&mut self.policy);
         self
     }
 
@@ -193,7 +197,7 @@ impl Builder {
         self
     }
 
-    /// Changes any other setting.
+    /// Changes any other setting, except the policy: see [`Builder::policy`].
     pub fn with_settings(self, change: impl FnOnce(&mut Settings)) -> Self {
         self.settings(change)
     }
@@ -206,8 +210,13 @@ impl Builder {
     ///
     /// Returns an error if the settings are invalid, or if a hook or a tool that another depends on is missing.
     pub async fn build(mut self) -> Result<Host, Error> {
-        if self.parts.settings.plugins.is_empty() && self.parts.backends.is_empty() {
+        if !self.parts.settings.has_plugins() && self.parts.backends.is_empty() {
             return Err(Error::NoPlugins);
+        }
+        if *self.parts.settings.policy.spec() != PolicySpec::default() {
+            let error = "`Settings::policy` is set with `with_settings`, where it has no effect; use \
+                         `Builder::policy`, `Builder::mode` and `Builder::rule`";
+            return Err(Error::Settings(error.to_owned()));
         }
         let mounts = self.parts.settings.paths.iter().map(|path| {
             let host = path.host.canonicalize();
@@ -242,7 +251,7 @@ impl Host {
     /// Calls a tool by any of its names.
     pub async fn call(&self, tool: &str, input: serde_json::Value) -> Report {
         let id = CallId(format!("c-{}", toolhost_kernel::id::random()));
-        let request = CallRequest::new(id, tool, input, caller());
+        let request = CallRequest::new(id, tool, input, self.caller());
         self.kernel.call(request, Arc::new(NoSink)).await
     }
 
@@ -250,7 +259,7 @@ impl Host {
     pub async fn batch(&self, calls: Vec<BatchCall>) -> Result<Vec<Report>, BatchError> {
         let request = BatchRequest {
             id: format!("b-{}", toolhost_kernel::id::random()),
-            caller: caller(),
+            caller: self.caller(),
             calls,
             strategy: toolhost_kernel::schedule::Strategy::default(),
             context: toolhost_kernel::CallContext::default(),
@@ -258,9 +267,18 @@ impl Host {
         self.kernel.schedule(request, Arc::new(NoSink)).await
     }
 
+    /// The session of calls made with [`Host::call`], [`Host::batch`] and [`Host::turn`]. Each host has its own.
+    pub fn session(&self) -> &SessionKey {
+        &self.session
+    }
+
+    pub(crate) fn caller(&self) -> Principal {
+        Principal::in_session(&self.session)
+    }
+
     /// Moves the running command of a call to the background. The call ends with a result that names the job.
     pub fn detach(&self, call: &CallId) -> Result<(), DetachError> {
-        self.kernel.detach(call, &caller().user)
+        self.kernel.detach(call, &self.session.user)
     }
 
     /// Subscribes to events from now on.
@@ -302,10 +320,21 @@ impl Host {
     }
 }
 
-pub(crate) fn caller() -> Principal {
-    Principal::in_session(&SessionKey::local(DEFAULT_SESSION))
-}
-
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_cannot_access_the_state_of_the_program() {
+        let program = HostPaths::from_env(|name| std::env::var(name).ok());
+        let settings = Builder::new().parts.settings;
+        assert_eq!(settings.host_paths.state, None);
+        let hidden = crate::grants::protected_paths(&settings);
+        let is_hidden = |state| hidden.iter().any(|hidden| hidden.path == state);
+        assert!(program.state.is_none_or(is_hidden));
+    }
 }

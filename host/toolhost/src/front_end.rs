@@ -135,7 +135,7 @@ impl Host {
         event: &Value,
     ) -> Result<CallId, FrontEndError> {
         let view = self.settings.profile_view;
-        let caller = crate::builder::caller();
+        let caller = self.caller();
         answer(&self.kernel, (front_end, view), &caller, event, "user")
     }
 }

@@ -41,10 +41,11 @@ mod task_actions;
 pub mod turn;
 
 pub use serde_json::{Value, json};
-pub use toolhost_contract::policy::{Answer, Decision, Mode, Question};
+pub use toolhost_contract::policy::{Answer, Decision, Mode, Question, RuleSpec};
 pub use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, CallEvent, CallId, Descriptor, ErrorClass, Grant,
-    NoSink, Outcome, Part, PluginName, Policy, Principal, SessionKey, Sink, ToolName, UserId,
+    NoSink, Outcome, Part, PluginName, Policy, PolicySpec, Principal, SessionKey, Sink, ToolName,
+    UserId,
 };
 pub use toolhost_formats::events::FrontEnd;
 pub use toolhost_formats::model::{self as format, Format};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::{Diagnostic, Restriction};
-use toolhost_contract::{Backend, Descriptor, PluginName, text};
+use toolhost_contract::{Backend, Descriptor, PluginName, SessionKey, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, Kernel, KernelSettings, OnSessionEnd, PluginInfo, Prompter, Resources, check_schemas,
@@ -96,6 +96,7 @@ pub struct Host {
     /// Errors about missing hooks and missing dependencies of tools.
     pub missing: Vec<String>,
     pub settings: Settings,
+    pub(crate) session: SessionKey,
     resources: Arc<HostResources>,
     pub(crate) connector: ServerConnector,
     loader: tokio::sync::Mutex<PluginLoader>,
@@ -377,6 +378,7 @@ impl PreparedHost {
             loader: tokio::sync::Mutex::new(loader),
             missing,
             settings: self.settings,
+            session: SessionKey::local(format!("s-{}", toolhost_kernel::id::random())),
             connector: self.connector,
             resources: self.outlets,
             _temporary: self.temporary,

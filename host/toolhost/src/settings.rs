@@ -5,7 +5,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq};
+use toolhost_contract::{
+    Access, Limits, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq,
+};
 use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 use toolhost_packages::{PackageStore, TrustPolicy};
@@ -199,17 +201,17 @@ impl Settings {
 
     /// The settings of the kernel.
     pub fn kernel(&self) -> toolhost_kernel::KernelSettings {
-        let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
         toolhost_kernel::KernelSettings {
             policy: Arc::clone(&self.policy),
             pools: self.pools,
             project: Some(self.project.display().to_string()),
             on_duplicate: self.on_duplicate,
-            timeout: self.timeout.map(capped).or(self.max_timeout),
+            timeout: self.timeout,
+            max_timeout: self.max_timeout.unwrap_or(Limits::MAX_TIMEOUT),
             tool_timeouts: self
                 .tool_timeouts
                 .iter()
-                .map(|(name, time)| (name.to_string(), capped(*time)))
+                .map(|(name, time)| (name.to_string(), *time))
                 .collect(),
             disabled_tools: self.disabled_tools.clone(),
             only_tools: self.only_tools.clone(),

@@ -128,7 +128,8 @@ fn tools_can_be_disabled_and_have_timeouts() {
         BTreeSet::from(["a".to_owned(), "c".to_owned()])
     );
     let seconds = Duration::from_secs;
-    assert_eq!(kernel.timeout, Some(seconds(10)));
+    assert_eq!(kernel.timeout, Some(seconds(20)));
+    assert_eq!(kernel.max_timeout, seconds(10));
     assert_eq!(
         kernel.tool_timeouts,
         BTreeMap::from([("c".to_owned(), seconds(5)), ("d".to_owned(), seconds(10))])
@@ -193,7 +194,7 @@ fn explain_decisions(settings: &CliSettings, calls: &[(&str, serde_json::Value)]
             definition: None,
             input,
             subject: &Subject::of(&tool, input),
-            timeout: None,
+            timeout: tool.default_timeout(),
             caller: &caller,
             mode: None,
             restriction: None,

@@ -45,7 +45,7 @@ impl Grant {
         Self {
             files,
             environment,
-            timeout: timeout(request),
+            timeout: request.timeout.min(Limits::MAX_TIMEOUT),
             authorizer: by,
             approvals,
             is_staged: false,
@@ -123,20 +123,6 @@ impl Grant {
     pub fn approvals(&self) -> &[String] {
         &self.approvals
     }
-}
-
-/// The configured timeout, else the tool's own, else the default for its kind; capped at [`Limits::MAX_TIMEOUT`].
-fn timeout(request: &PolicyRequest<'_>) -> Duration {
-    let by_kind = if request.tool.annotations.open_world == Some(true) {
-        Limits::NETWORK_TIMEOUT
-    } else {
-        Limits::DEFAULT_TIMEOUT
-    };
-    request
-        .timeout
-        .or(request.tool.timeout)
-        .unwrap_or(by_kind)
-        .min(Limits::MAX_TIMEOUT)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@ use super::protected::ProtectedPaths;
 use super::rule::Rule;
 use super::tool_names::{NamePattern, ToolFamily};
 use super::{Decision, PathContext, PolicyRequest, Subject};
-use crate::{Annotations, Descriptor, PluginName, Principal, ToolName, text};
+use crate::{Annotations, Descriptor, Limits, PluginName, Principal, ToolName, text};
 
 /// `Bash(git status)`, or a tool and its input.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,7 +153,7 @@ fn matches_example(
             definition: None,
             input,
             subject: &subject,
-            timeout: None,
+            timeout: Limits::DEFAULT_TIMEOUT,
             caller: &caller,
             mode: None,
             restriction: None,

@@ -296,7 +296,7 @@ impl Fixture {
             definition: None,
             input: &self.input,
             subject: &self.subject,
-            timeout: None,
+            timeout: self.tool.default_timeout(),
             caller: &self.caller,
             mode: self.mode,
             restriction: self.narrow.as_ref(),

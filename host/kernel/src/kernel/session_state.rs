@@ -116,14 +116,11 @@ impl Kernel {
 
     /// Records the start of a client session.
     pub fn open_session(&self, key: &SessionKey, client: &str) {
-        self.journal
-            .queue(|| Write::Session(self.session_row(key, client, None)));
+        self.queue_session(key, client, None);
     }
 
     pub fn close_session(&self, key: &SessionKey, client: &str) {
-        let ended = Some(self.journal.clock.now());
-        self.journal
-            .queue(|| Write::Session(self.session_row(key, client, ended)));
+        self.queue_session(key, client, Some(self.journal.clock.now()));
         self.end_session(key);
     }
 
@@ -141,15 +138,17 @@ impl Kernel {
         self.sessions.end(key);
     }
 
-    fn session_row(&self, key: &SessionKey, client: &str, ended: Option<Timestamp>) -> SessionRow {
-        SessionRow {
+    fn queue_session(&self, key: &SessionKey, client: &str, ended: Option<Timestamp>) {
+        let row = || SessionRow {
             id: key.session.to_string(),
-            started_ms: self.started.0,
+            // The store keeps the time of the first row.
+            started_ms: self.journal.clock.now().0,
             ended_ms: ended.map(|at| at.0),
             client: client.to_owned(),
             mode: self.policy().mode().to_string(),
             detail: serde_json::Value::Null,
-        }
+        };
+        self.journal.queue(|| Write::Session(row()));
     }
 
     /// Writes everything so far to disk.

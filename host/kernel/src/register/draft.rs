@@ -128,6 +128,9 @@ impl<'a> Draft<'a> {
             let same = known
                 .iter()
                 .find(|known| known.tool.name == entry.tool.name);
+            if let Some(same) = same {
+                entry.counters = Arc::clone(&same.counters);
+            }
             entry.enabled &= same.is_none_or(|same| same.enabled || same.turned_off);
         }
         self.remove_version(old);

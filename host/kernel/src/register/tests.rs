@@ -513,6 +513,7 @@ fn the_most_specific_timeout_applies() {
     let kernel = Kernel::new(
         KernelSettings {
             timeout,
+            max_timeout: seconds(5),
             tool_timeouts,
             ..KernelSettings::default()
         },
@@ -531,10 +532,15 @@ fn the_most_specific_timeout_applies() {
         .unwrap();
     let (info, backend) = plugin("b: list");
     kernel.register(info, backend).unwrap();
-    for (tool, timeout) in [("read", 1), ("write", 2), ("list", 3)] {
+    let (info, backend) = plugin("c: search");
+    let timeout = Some(seconds(60));
+    kernel
+        .register(PluginInfo { timeout, ..info }, backend)
+        .unwrap();
+    for (tool, timeout) in [("read", 1), ("write", 2), ("list", 3), ("search", 5)] {
         assert_eq!(
             kernel.registry().get(tool).unwrap().timeout,
-            Some(seconds(timeout)),
+            seconds(timeout),
             "{tool}"
         );
     }

@@ -288,3 +288,25 @@ async fn a_row_that_is_too_large_is_refused_and_the_store_stays_healthy() {
     store.health().unwrap();
     assert_eq!(store.call("c1").unwrap(), None);
 }
+
+/// The row that ends a session is written with the time of its end.
+#[tokio::test]
+async fn a_session_keeps_the_time_when_it_started() {
+    let store = Home::new().open();
+    let started = SessionRow {
+        ended_ms: None,
+        ..session("s1")
+    };
+    let ended = SessionRow {
+        started_ms: 5,
+        ended_ms: Some(5),
+        ..session("s1")
+    };
+    for row in [started, ended] {
+        store.commit(Write::Session(row)).await.unwrap();
+    }
+    let [row] = &store.sessions(9).unwrap()[..] else {
+        panic!("there is one session");
+    };
+    assert_eq!((row.started_ms, row.ended_ms), (1, Some(5)));
+}
