@@ -187,9 +187,11 @@ fn build_host_and_plugins(job: &Job) -> Result<()> {
 fn build_host(job: &Job) -> Result<()> {
     let mut cargo = job.cargo("build");
     match job.profile {
-        // The whole workspace as in `cargo test`, so that cargo selects the same features of shared dependencies and
-        // compiles them once (see tests/Cargo.toml).
-        Profile::Dev => cargo.args(["--workspace", "--exclude", "toolhost-dist", "--bins"]),
+        // With the features of the whole workspace, as in `cargo test`, so that shared dependencies are compiled once
+        // (see tests/Cargo.toml). `cargo test` does not build the program of the example by itself.
+        Profile::Dev => cargo
+            .args(["--workspace", "--exclude", "toolhost-dist"])
+            .args(["--bin", "host", "--bin", "agent-loop"]),
         // The features that the product needs, and no others.
         Profile::Release => cargo.args(["--package", "toolhost-cli", "--bin", "host", "--release"]),
     };
