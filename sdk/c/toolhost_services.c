@@ -26,8 +26,12 @@ static th_error kind_of(const char *code) {
     } kinds[] = {
         {"service_not_granted", TH_DENIED},   {"capability_missing", TH_DENIED},  {"user_denied", TH_DENIED},
         {"policy_violation", TH_DENIED},      {"program_not_allowed", TH_DENIED}, {"host_not_allowed", TH_DENIED},
-        {"path_not_in_workspace", TH_DENIED}, {"cancelled", TH_INTERRUPTED},      {"timeout", TH_INTERRUPTED},
-        {"not_configured", TH_UNAVAILABLE},   {"no_user", TH_UNAVAILABLE},
+        {"path_not_in_workspace", TH_DENIED}, {"not_granted", TH_DENIED},         {"private_address", TH_DENIED},
+        {"method_not_allowed", TH_DENIED},    {"secret_not_allowed", TH_DENIED},  {"cancelled", TH_INTERRUPTED},
+        {"timeout", TH_INTERRUPTED},          {"not_configured", TH_UNAVAILABLE}, {"no_user", TH_UNAVAILABLE},
+        {"dns_failed", TH_UNAVAILABLE},       {"connect_failed", TH_UNAVAILABLE}, {"tls_failed", TH_UNAVAILABLE},
+        {"bad_response", TH_UNAVAILABLE},     {"rate_limited", TH_UNAVAILABLE},   {"network_error", TH_UNAVAILABLE},
+        {"bad_request", TH_INVALID_INPUT},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(code, kinds[i].code) == 0) return kinds[i].error;

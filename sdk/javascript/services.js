@@ -11,14 +11,14 @@ import sessionService from "toolhost:plugin/session@0.1.0";
 import toolService from "toolhost:plugin/tools@0.1.0";
 import userService from "toolhost:plugin/user@0.1.0";
 
-import { encodeUtf8, json, outcomeRecord, string, ToolError } from "toolhost";
+import { encodeUtf8, json, list, outcomeRecord, parseJson, string, ToolError } from "toolhost";
 
 // Session state: capability `session`. Values are stored only if the result of the call is accepted.
 
 /** The value that this plugin last stored under `key` in this session; null if there is none. */
 export function recall(key) {
   const text = done(sessionService.get, key);
-  return text === null || text === undefined ? null : JSON.parse(text);
+  return text === null || text === undefined ? null : parseJson(text);
 }
 
 export const remember = (key, value) => done(sessionService.set, key, json(value));
@@ -65,14 +65,14 @@ export const killJob = (id, signal = "TERM") => done(processService.kill, id, si
 // The user: capability `user`.
 
 /** Asks up to four questions, in the format of `user.ask` in the WIT; returns the answers in the same order. */
-export const askUser = (questions) => JSON.parse(done(userService.ask, json(questions)));
+export const askUser = (questions) => parseJson(done(userService.ask, json(questions)));
 
 /** Requests another permission mode; returns the resulting one. */
 export const changeMode = (to, reason) => done(userService.changeMode, to, reason);
 
 /** Requests permissions, in the format of the WIT; returns those that were granted. */
 export function requestPermissions(request) {
-  return JSON.parse(done(userService.requestPermissions, json(request)));
+  return parseJson(done(userService.requestPermissions, json(request)));
 }
 
 // Sub-agents: capability `agents`.
@@ -80,7 +80,7 @@ export function requestPermissions(request) {
 export const agents = () => done(agentService.agents);
 
 /** Delegates a task: takes `{ agent, prompt, … }` and returns `{ text, … }`. */
-export const runAgent = (task) => JSON.parse(done(agentService.run, json(task)));
+export const runAgent = (task) => parseJson(done(agentService.run, json(task)));
 
 // Other tools: capability `tools`. Each call is authorized like any other, with this one as its parent.
 
@@ -110,7 +110,7 @@ export const stopTool = (id) => done(toolService.stop, id);
 // Resources of MCP servers: capability `resources`.
 
 /** Lists resources of one server, or of all: `[{ uri, name, server, … }]`. */
-export const resources = (server = null) => JSON.parse(done(resourceService.resources, server));
+export const resources = (server = null) => parseJson(done(resourceService.resources, server));
 
 /** Reads a resource of one server, or of the first that has it; returns content parts. */
 export const readResource = (uri, server = null) => done(resourceService.read, uri, server);
@@ -127,7 +127,8 @@ function done(service, ...args) {
 function command(program, args, options) {
   const { cwd = null, environment = {}, stdin = null, timeoutMs = null, inactivityTimeoutMs = null } = options;
   return {
-    program: string(program), arguments: args.map(string), cwd: cwd === null ? null : string(cwd),
+    program: string(program), arguments: list("the arguments of a program", args).map(string),
+    cwd: cwd === null ? null : string(cwd),
     environment: Object.entries(environment).map((pair) => pair.map(string)),
     stdin: stdin === null ? null : bytes(stdin),
     timeoutMs, inactivityTimeoutMs, tty: options.tty ?? false, label: string(options.label ?? program),

@@ -1,5 +1,18 @@
 // Types of toolhost.js, for editors and TypeScript. The names are those of wit/v0.1/types.wit, in camel case.
 
+declare global {
+  /** Logs to the host. The engine has no other functions of `console`. */
+  interface Console {
+    log(...words: unknown[]): void;
+    info(...words: unknown[]): void;
+    warn(...words: unknown[]): void;
+    error(...words: unknown[]): void;
+    debug(...words: unknown[]): void;
+  }
+  var console: Console;
+}
+
+/** A value that has a JSON text. A `BigInt` is written as an integer. */
 export type Json = unknown;
 export type JsonSchema = Record<string, unknown>;
 
@@ -159,12 +172,15 @@ export interface Tool<Input = any> {
   /** The JSON Schema of each parameter; required unless it has a `default` or is named in `optional`. */
   input: Record<string, JsonSchema>;
   optional?: string[];
-  /** The JSON Schema of the structured result. */
+  /** The JSON Schema of the structured result, of any type. */
   output?: JsonSchema;
   /** [description, input] */
   examples?: [string, Json][];
   extra?: Json;
-  /** An outcome, a string (text for the model) or any other value (the structured result). */
+  /**
+   * An outcome, a string (text for the model), nothing, or any other value (the structured result). With `output`, a string
+   * and nothing (`null`) are structured results too.
+   */
   run(input: Input, cx: Context): Outcome | Json;
 
   // Functions that describe a call, for `exportPreviews`.
@@ -226,5 +242,7 @@ export function outcome(text?: string | null, more?: OutcomeOptions): Outcome;
 export function part(kind: string, members: Partial<Omit<Part, "kind">>): Part;
 export function display(kind: string, members?: { text?: string; diff?: FileDiff; data?: Json }): Display;
 export function failure(message: string, more?: FailureOptions): Failure;
+/** The value of a JSON text. Integers beyond ±(2^53 - 1), which a `number` would round, are BigInts. */
+export function parseJson(text: string): any;
 export function encodeUtf8(text: string): Uint8Array;
 export function decodeUtf8(bytes: Uint8Array): string;

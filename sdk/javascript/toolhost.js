@@ -92,7 +92,7 @@ export function exportTools(...tools) {
         const tool = byName.get(request.tool);
         if (!tool) throw ToolError.notFound(`this plugin has no tool "${request.tool}"`, { code: "tool_not_found" });
         const value = tool.run(inputOf(tool, request), new Context(request));
-        return outcomeOf(notAsync("run", value));
+        return outcomeOf(tool, notAsync("run", value));
       } catch (error) {
         throw toolErrorOf(error);
       }
@@ -110,6 +110,7 @@ export function exportTools(...tools) {
 export function exportPreviews(...tools) {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const run = (member, request, ...more) => {
+    seedRandom(request.callId);
     const tool = byName.get(request.tool);
     return notAsync(member, tool[member](inputOf(tool, request), ...more, new Context(request)));
   };
@@ -122,11 +123,16 @@ export function exportPreviews(...tools) {
         throw toolErrorOf(error).val;
       }
     },
-    describeCall: (request) => string(run("describeCall", request)),
-    locations: (request) => run("locations", request).map(({ path, ...more }) => ({ path: string(path), ...more })),
-    confirm: (request) => optional(run("confirm", request), string),
-    renderPermission: (request) => run("renderPermission", request),
-    renderResult: (request, outcome) => run("renderResult", request, outcomeRecord(outcome)),
+    describeCall: (request) => returnedString("describeCall", run("describeCall", request)),
+    locations(request) {
+      const locations = list("the result of locations", run("locations", request));
+      return locations.map(({ path, ...more }) => ({ path: string(path), ...more }));
+    },
+    confirm: (request) => optional(run("confirm", request), (value) => returnedString("confirm", value)),
+    renderPermission: (request) => list("the result of renderPermission", run("renderPermission", request)),
+    renderResult(request, outcome) {
+      return list("the result of renderResult", run("renderResult", request, outcomeRecord(outcome)));
+    },
   };
 }
 
@@ -136,9 +142,9 @@ export class HookCall extends Context {
     super(request);
     /** Canonical name of the tool. */
     this.tool = request.tool;
-    this.input = JSON.parse(request.input);
+    this.input = parseJson(request.input);
     /** Facts about the tool: `aliases`, `version`, `kind` and `effect`. */
-    this.facts = JSON.parse(request.context.extra ?? "{}");
+    this.facts = parseJson(request.context.extra ?? "{}");
   }
 }
 
@@ -155,13 +161,16 @@ export function exportHooks({ before, after }) {
   const absent = { decision: "continue", reason: null, updatedInput: null, outcome: null, meta: null };
   return {
     preToolUse(request) {
+      seedRandom(request.callId);
       const decision = before?.(new HookCall(request)) ?? null;
       if (decision !== null && decision[KIND] !== "before") {
         throw unexpected("before", decision, "ask, deny, changeInput or answer");
       }
-      return { ...absent, ...decision };
+      const jsonOf = (input) => json(keepNumbers(input, rawNumbers(request.input)));
+      return { ...absent, ...decision, updatedInput: optional(decision?.updatedInput, jsonOf) };
     },
     postToolUse(request, outcome) {
+      seedRandom(request.callId);
       const changed = after?.(new HookCall(request), outcomeRecord(outcome)) ?? null;
       if (changed === null) return { action: "keep", patch: null, outcome: null };
       if (changed[KIND] === "update") return { action: "update", patch: changed.patch, outcome: null };
@@ -177,7 +186,7 @@ export function exportHooks({ before, after }) {
  */
 export function ask(reason, { input, meta } = {}) {
   return {
-    [KIND]: "before", decision: "ask", reason: string(reason), updatedInput: optional(input, json),
+    [KIND]: "before", decision: "ask", reason: string(reason), updatedInput: optional(input, object),
     meta: optional(meta, json),
   };
 }
@@ -187,8 +196,11 @@ export function deny(reason, { outcome = null } = {}) {
   return { [KIND]: "before", decision: "deny", reason: string(reason), outcome };
 }
 
-/** The call proceeds with this input, which is validated and authorized like the first one. */
-export const changeInput = (input) => ({ [KIND]: "before", updatedInput: json(input) });
+/**
+ * The call proceeds with this input, which is validated and authorized like the first one. Numbers that are equal to those
+ * of the first one keep their text.
+ */
+export const changeInput = (input) => ({ [KIND]: "before", updatedInput: object(input) });
 
 /** The call is not made; `outcome` is its result. Only for hooks that the operator configured. */
 export const answer = (outcome) => ({ [KIND]: "before", decision: "result", outcome });
@@ -199,7 +211,7 @@ export function update({ text = null, llm = null, summary, structured, meta } = 
     [KIND]: "update",
     patch: {
       summary: optional(summary, string),
-      llm: text === null ? llm : [part("text", { text }), ...(llm ?? [])],
+      llm: text === null && llm === null ? null : parts(text, llm ?? []),
       structured: optional(structured, json),
       meta: optional(meta, json),
     },
@@ -218,7 +230,7 @@ export function outcome(text = null, more = {}) {
   return {
     [KIND]: "outcome",
     summary: optional(summary, string),
-    llm: text === null ? llm : [part("text", { text }), ...llm],
+    llm: parts(text, llm),
     structured: optional(structured, json),
     display: display ?? null,
     error: error ?? null,
@@ -227,6 +239,8 @@ export function outcome(text = null, more = {}) {
     meta: optional(meta, json),
   };
 }
+
+const parts = (text, llm) => [...(text === null ? [] : [part("text", { text })]), ...list("llm", llm)];
 
 /** A content part for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`. */
 export function part(kind, { text, data = null, mediaType = null, uri = null, name = null }) {
@@ -247,7 +261,8 @@ export function display(kind, { text, diff = null, data } = {}) {
 /** Describes a failure; `outcome(…, { error })` marks a completed call with an error result. */
 export function failure(message, { code = null, recommendations = [], retryable = false, cause, details } = {}) {
   return {
-    code: optional(code, string), message: string(message), recommendations: recommendations.map(string), retryable,
+    code: optional(code, string), message: string(message),
+    recommendations: list("recommendations", recommendations).map(string), retryable,
     cause: optional(cause, string), details: optional(details, json),
   };
 }
@@ -260,6 +275,7 @@ const word = (value) => {
     return string(value);
   }
 };
+const literal = (value) => (typeof value === "string" ? json(value) : word(value));
 const line = (level) => (...words) => host.log(level, words.map(word).join(" "));
 globalThis.console ??= {
   log: line("info"), info: line("info"), warn: line("warn"), error: line("error"), debug: line("debug"),
@@ -307,10 +323,20 @@ function seedRandom(callId) {
   Math.random = () => ((next() >>> 5) * 2 ** 26 + (next() >>> 6)) / 2 ** 53;
 }
 
-const DENIED = [
-  "service_not_granted", "capability_missing", "user_denied", "policy_violation", "program_not_allowed",
-  "host_not_allowed", "path_not_in_workspace",
-];
+// The table is the same in all SDKs: docs/errors.md.
+const TAGS = {
+  denied: [
+    "service_not_granted", "capability_missing", "user_denied", "policy_violation", "program_not_allowed",
+    "host_not_allowed", "path_not_in_workspace", "not_granted", "private_address", "method_not_allowed",
+    "secret_not_allowed",
+  ],
+  interrupted: ["cancelled", "timeout"],
+  unavailable: [
+    "not_configured", "no_user", "dns_failed", "connect_failed", "tls_failed", "bad_response", "rate_limited",
+    "network_error",
+  ],
+  "invalid-input": ["bad_request"],
+};
 /** Members of a tool that are functions of the interface `preview`. */
 const PREVIEWS = ["validate", "describeCall", "locations", "confirm", "renderPermission", "renderResult"];
 const LISTS = ["aliases", "tags", "requires", "dependsOn", "sinks", "sources"];
@@ -328,6 +354,9 @@ function descriptorOf(tool) {
   if (unknown) throw new TypeError(`unknown member "${unknown}" in the tool "${tool.name}"`);
   for (const key of ["name", "description", "input", "run"]) {
     if (!tool[key]) throw new TypeError(`the tool "${tool.name}" has no "${key}"`);
+  }
+  for (const key of [...LISTS, "optional", "examples", "hooks"]) {
+    list(`${key} of the tool "${tool.name}"`, tool[key] ?? []);
   }
   const required = Object.keys(tool.input).filter(
     (key) => !tool.optional?.includes(key) && !("default" in tool.input[key]),
@@ -352,17 +381,20 @@ function descriptorOf(tool) {
 function inputOf(tool, request) {
   const withDefault = Object.entries(tool.input).filter(([, schema]) => "default" in schema);
   const defaults = Object.fromEntries(withDefault.map(([key, schema]) => [key, schema.default]));
-  return { ...defaults, ...JSON.parse(request.input) };
+  return { ...defaults, ...parseJson(request.input) };
 }
 
 function kebabCase(name) {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-function outcomeOf(value) {
-  if (value === undefined || value === null) return outcome();
-  if (typeof value === "string") return outcome(value);
-  return value[KIND] === "outcome" ? value : outcome(null, { structured: value });
+function outcomeOf(tool, value) {
+  if (value?.[KIND] === "outcome") return value;
+  const isText = typeof value === "string";
+  const made = outcome(isText ? value : null);
+  // The host checks the structured result against the output schema, which can be that of a text or of nothing.
+  const isData = tool.output || !(isText || value === undefined || value === null);
+  return isData ? { ...made, structured: json(value ?? null) } : made;
 }
 
 /** Marks a record of the host as one that `outcome` has made; for services.js. */
@@ -374,16 +406,32 @@ function notAsync(name, value) {
   return value;
 }
 
+function returnedString(name, value) {
+  if (typeof value === "string") return string(value);
+  throw new TypeError(`${name} returned ${literal(value)}; it must return a string`);
+}
+
+/** Rejects an input that is no object, which would otherwise count as no change. */
+function object(input) {
+  if (typeof (input ?? 0) === "object") return input;
+  throw new TypeError(`an input must be an object, not ${literal(input)}`);
+}
+
+/** Rejects a string, whose characters would become the items, and other values that are no list. */
+export function list(name, value) {
+  if (Array.isArray(value)) return value;
+  throw new TypeError(`${name} must be a list, not ${literal(value)}`);
+}
+
 function unexpected(name, value, functions) {
   notAsync(name, value);
   return new TypeError(`${name} returned ${value}; it must return a result of ${functions}, or nothing`);
 }
 
-/** The kind of an error of a host service, which has only a code. The table is the same in all SDKs: docs/errors.md. */
+/** The kind of an error of a host service, which has only a code. */
 function tagOf(code) {
-  if (DENIED.includes(code)) return "denied";
-  if (code === "cancelled" || code === "timeout") return "interrupted";
-  if (code === "not_configured" || code === "no_user") return "unavailable";
+  const known = Object.keys(TAGS).find((tag) => TAGS[tag].includes(code));
+  if (known) return known;
   if (code.endsWith("_not_found")) return "not-found";
   return code.startsWith("invalid_") ? "invalid-input" : "failed";
 }
@@ -397,6 +445,35 @@ function toolErrorOf(error) {
 /** The component boundary requires UTF-8, which has no lone surrogates. */
 export function string(value) {
   return String(value).toWellFormed();
+}
+
+// A BigInt is written as a JSON integer; without this function `JSON.stringify` throws.
+BigInt.prototype.toJSON = function toJSON() {
+  return JSON.rawJSON(this.toString());
+};
+
+const exactInteger = (key, value, { source }) => {
+  const isRounded = typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source);
+  return isRounded ? BigInt(source) : value;
+};
+
+/** The value of a JSON text. Integers beyond ±(2^53 - 1), which a Number would round, are BigInts. */
+export function parseJson(text) {
+  // A function for each value is slow; only a long number needs it.
+  return /\d{16}/.test(text) ? JSON.parse(text, exactInteger) : JSON.parse(text);
+}
+
+/** A JSON text in which each number is kept as its text. */
+function rawNumbers(text) {
+  return JSON.parse(text, (key, value, { source }) => (typeof value === "number" ? JSON.rawJSON(source) : value));
+}
+
+/** `value` with the texts of equal numbers of `raw`, so that a hook does not change `1.0` to `1`. */
+function keepNumbers(value, raw) {
+  if (JSON.isRawJSON(raw)) return Object.is(value, parseJson(raw.rawJSON)) ? raw : value;
+  if (typeof (value ?? 0) !== "object" || typeof (raw ?? 0) !== "object" || value.toJSON) return value;
+  if (Array.isArray(value)) return value.map((item, index) => keepNumbers(item, raw[index]));
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, keepNumbers(member, raw[key])]));
 }
 
 /** JSON text without lone surrogates, which `JSON.stringify` escapes. */

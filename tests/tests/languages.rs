@@ -264,6 +264,28 @@ fn hooks_in_javascript_guard_a_tool() {
 }
 
 #[test]
+fn the_python_sdk_reports_values_of_wrong_types() {
+    if let Some(sample) = services_sample("python", "py") {
+        sample.check_values();
+    }
+}
+
+#[test]
+fn the_javascript_sdk_reports_values_of_wrong_types() {
+    if let Some(sample) = services_sample("javascript", "js") {
+        sample.check_values();
+    }
+}
+
+#[test]
+fn a_hook_in_javascript_keeps_the_numbers_of_an_input() {
+    if let Some(sample) = services_sample("javascript", "js") {
+        sample.check_numbers();
+        sample.check_random_numbers();
+    }
+}
+
+#[test]
 fn a_tool_in_c_uses_all_services() {
     check_services("c", "c");
 }

@@ -76,26 +76,41 @@ def error_of(record: Any) -> ToolError:
     return error
 
 
-_DENIED = {
-    "service_not_granted",
-    "capability_missing",
-    "user_denied",
-    "policy_violation",
-    "program_not_allowed",
-    "host_not_allowed",
-    "path_not_in_workspace",
+# The table is the same in all SDKs: docs/errors.md.
+_KINDS = {
+    Denied: {
+        "service_not_granted",
+        "capability_missing",
+        "user_denied",
+        "policy_violation",
+        "program_not_allowed",
+        "host_not_allowed",
+        "path_not_in_workspace",
+        "not_granted",
+        "private_address",
+        "method_not_allowed",
+        "secret_not_allowed",
+    },
+    Interrupted: {"cancelled", "timeout"},
+    Unavailable: {
+        "not_configured",
+        "no_user",
+        "dns_failed",
+        "connect_failed",
+        "tls_failed",
+        "bad_response",
+        "rate_limited",
+        "network_error",
+    },
+    InvalidInput: {"bad_request"},
 }
 
 
 def _kind_of(code: str) -> type[ToolError]:
-    """The class of an error of a host service, which has only a code. The table is the same in all SDKs:
-    docs/errors.md."""
-    if code in _DENIED:
-        return Denied
-    if code in ("cancelled", "timeout"):
-        return Interrupted
-    if code in ("not_configured", "no_user"):
-        return Unavailable
+    """The class of an error of a host service, which has only a code."""
+    for kind, codes in _KINDS.items():
+        if code in codes:
+            return kind
     if code.endswith("_not_found"):
         return NotFound
     return InvalidInput if code.startswith("invalid_") else Failed
@@ -127,7 +142,7 @@ class Context:
         return host.cancelled()
 
     def remaining_ms(self) -> int:
-        return host.remaining_ms()
+        return int(host.remaining_ms())
 
     def check(self) -> None:
         """Raises `Interrupted` if the call should stop. Call it in every long loop."""
@@ -144,6 +159,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PREVIEWS = ("validate", "describe_call", "locations", "confirm", "render_permission", "render_result")
 
 
+_LISTS = ("aliases", "tags", "depends_on", "sinks", "sources")
+
+
 def tool(
     *,
     input: Mapping[str, Any],
@@ -158,11 +176,13 @@ def tool(
     """Makes a function `f(cx, **input)` a tool. Its name and docstring are shown to models.
 
     `input` maps each parameter to its JSON Schema. A parameter is required unless its schema has a `default` or
-    it is named in `optional`. `output` is the JSON Schema of the structured result, `examples` a list of
-    (description, input) pairs. The words of `PREVIEWS` are functions `f(**input)` that describe a call; see
-    `export_previews`. Every other word is a member of `annotations` (`read_only`, `pure`, `destructive`, `idempotent`,
-    `open_world`, `interactive`) or of `descriptor` in the WIT, with `_` for `-`.
+    it is named in `optional`. `output` is the JSON Schema of the structured result, which is also a returned string or
+    None then; `examples` is a list of (description, input) pairs. The words of `PREVIEWS` are functions `f(**input)` that
+    describe a call; see `export_previews`. Every other word is a member of `annotations` (`read_only`, `pure`,
+    `destructive`, `idempotent`, `open_world`, `interactive`) or of `descriptor` in the WIT, with `_` for `-`.
     """
+    optional, requires, hooks = _list("optional", optional), _list("requires", requires), _list("hooks", hooks)
+    lists = {key: _list(key, rest.pop(key)) for key in _LISTS if key in rest}
 
     def decorate(function: Any) -> Any:
         hints = {hint: rest.pop(hint, None) for hint in types.Annotations.__annotations__}
@@ -179,10 +199,11 @@ def tool(
             "input_schema": _json(schema),
             "output_schema": None if output is None else _json(output),
             "annotations": types.Annotations(**hints),
-            "requires": list(requires),
+            "requires": requires,
             "hooks": [*(word.replace("_", "-") for word in function.previews), *hooks],
             "examples": [types.Example(description, _json(value)) for description, value in examples],
-            **{key: list(value) if isinstance(value, tuple) else value for key, value in rest.items()},
+            **lists,
+            **rest,
         }
         if isinstance(members.get("extra"), dict):
             members["extra"] = _json(members["extra"])
@@ -191,7 +212,7 @@ def tool(
             raise TypeError(f"unknown word {sorted(unknown)[0]!r} in @tool of {function.__name__!r}")
         if not members["description"]:
             raise TypeError(f"the tool {function.__name__!r} has no docstring, which is what a model reads")
-        empty = {"aliases": [], "tags": [], "depends_on": [], "sinks": [], "sources": []}
+        empty = {key: [] for key in _LISTS}
         flags = {"can_stream": False, "can_background": False}
         absent = dict.fromkeys(types.Descriptor.__annotations__)
         function.descriptor = types.Descriptor(**{**absent, **empty, **flags, **members})
@@ -215,7 +236,7 @@ def export(*functions: Callable[..., Any]) -> type:
                 function = tools.get(request.tool)
                 if function is None:
                     raise NotFound(f"this plugin has no tool {request.tool!r}", code="tool_not_found")
-                return _outcome_of(function(Context(request), **_arguments(function, request)))
+                return _outcome_of(function, function(Context(request), **_arguments(function, request)))
             except (Exception, SystemExit) as error:
                 raise Err(_tool_error(error)) from None
 
@@ -254,19 +275,21 @@ def export_previews(*functions: Callable[..., Any]) -> type:
                 raise Err(_tool_error(error).value) from None
 
         def describe_call(self, request):
-            return _text(run("describe_call", request))
+            return _returned_text("describe_call", run("describe_call", request))
 
         def locations(self, request):
-            return [preview.Location(_text(path), access, line) for path, access, line in run("locations", request)]
+            locations = _list("the result of locations", run("locations", request))
+            return [preview.Location(_text(path), access, line) for path, access, line in locations]
 
         def confirm(self, request):
-            return _optional(run("confirm", request))
+            reason = run("confirm", request)
+            return None if reason is None else _returned_text("confirm", reason)
 
         def render_permission(self, request):
-            return list(run("render_permission", request))
+            return _list("the result of render_permission", run("render_permission", request))
 
         def render_result(self, request, outcome):
-            return list(run("render_result", request, outcome))
+            return _list("the result of render_result", run("render_result", request, outcome))
 
     return Preview
 
@@ -442,25 +465,27 @@ def failure(
 
     `details` is a dictionary for programs, which models do not get.
     """
-    recommendations = [_text(recommendation) for recommendation in recommendations]
+    recommendations = [_text(recommendation) for recommendation in _list("recommendations", recommendations)]
     details = _optional_json(details)
     return types.Failure(_optional(code), _text(message), recommendations, retryable, _optional(cause), details)
 
 
 def _parts(text: str | None, llm: Iterable[types.Part]) -> list[types.Part]:
-    return [*([] if text is None else [part("text", text=text)]), *llm]
+    return [*([] if text is None else [part("text", text=text)]), *_list("llm", llm)]
 
 
 def _arguments(function: Any, request: Any) -> dict[str, Any]:
     return {**function.defaults, **json.loads(request.input)}
 
 
-def _outcome_of(value: Any) -> types.Outcome:
+def _outcome_of(function: Any, value: Any) -> types.Outcome:
     if isinstance(value, types.Outcome):
         return value
-    if value is None or isinstance(value, str):
-        return outcome(value)
-    return outcome(structured=value)
+    made = outcome(value if isinstance(value, str) else None)
+    # The host checks the structured result against the output schema, which can be that of a text or of nothing.
+    if function.descriptor.output_schema is not None or not (value is None or isinstance(value, str)):
+        made.structured = _json(value)
+    return made
 
 
 def _tool_error(error: BaseException) -> Any:
@@ -479,6 +504,19 @@ def _tool_error(error: BaseException) -> Any:
     message = f"{type(error).__name__}: {error}"
     # The location is for the author, who has no other trace of errors inside the sandbox.
     return kind.variant(failure(message, code=code, cause="".join(traceback.format_tb(error.__traceback__)[-3:])))
+
+
+def _list(name: str, values: Any) -> list[Any]:
+    """Rejects a text, whose characters would become the items, and other values that are no list."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a list, not {values!r}")
+    return list(values)
+
+
+def _returned_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} returned {value!r}; it must return a str")
+    return _text(value)
 
 
 def _json(value: Any) -> str:

@@ -18,7 +18,7 @@ from wit_world.imports import tools as _tools
 from wit_world.imports import user as _user
 
 import toolhost
-from toolhost import _json, _optional, _text
+from toolhost import _json, _list, _optional, _text
 
 # Session state: capability `session`. Values are stored only if the result of the call is accepted.
 
@@ -183,7 +183,7 @@ def _command(
 ) -> _process.Command:
     return _process.Command(
         program=_text(program),
-        arguments=[_text(argument) for argument in arguments],
+        arguments=[_text(argument) for argument in _list("the arguments of a program", arguments)],
         cwd=_optional(cwd),
         environment=[(_text(name), _text(value)) for name, value in (environment or {}).items()],
         stdin=stdin,

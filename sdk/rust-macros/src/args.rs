@@ -142,7 +142,13 @@ fn typed(value: &Expr, ty: &Type, shape: Shape) -> TokenStream {
     match shape {
         Shape::Number | Shape::Bool => quote!(::toolhost_sdk::schema::json_of::<#ty>(#value)),
         Shape::Text => quote!(::toolhost_sdk::schema::json_of::<&str>(#value)),
-        Shape::List | Shape::Map | Shape::Other => quote!(::toolhost_sdk::schema::json_of(#value)),
+        Shape::List | Shape::Map | Shape::Other => match value {
+            // Its type cannot be inferred.
+            Expr::Array(ExprArray { elems, .. }) if elems.is_empty() => {
+                quote!(::toolhost_sdk::schema::json_of::<[(); 0]>([]))
+            }
+            value => quote!(::toolhost_sdk::schema::json_of(#value)),
+        },
     }
 }
 

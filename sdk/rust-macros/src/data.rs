@@ -129,7 +129,7 @@ fn impls(ident: &Ident, schema: &TokenStream) -> TokenStream {
 
         impl ::toolhost_sdk::IntoOutcome for #ident {
             fn into_outcome(self) -> ::toolhost_sdk::Result<::toolhost_sdk::Outcome> {
-                ::toolhost_sdk::Outcome::of_data(&self)
+                ::toolhost_sdk::schema::outcome_of(&self)
             }
 
             fn output_schema() -> ::std::option::Option<::toolhost_sdk::Value> {

@@ -97,10 +97,10 @@ fn body(
         ReturnType::Type(_, ty) => quote!(#ty),
         ReturnType::Default => quote!(()),
     };
-    let output = options.output.as_ref().map_or_else(
-        || quote!(.returns::<#returned>()),
-        |ty| quote!(.output::<#ty>()),
-    );
+    let (output, into_outcome) = match &options.output {
+        Some(ty) => (quote!(.output::<#ty>()), quote!(into_structured_outcome)),
+        None => (quote!(.returns::<#returned>()), quote!(into_outcome)),
+    };
     let takes = parameters.args.iter().map(
         |Arg {
              name,
@@ -146,7 +146,7 @@ fn body(
                 input: ::toolhost_sdk::Value,
             ) -> ::toolhost_sdk::Result<::toolhost_sdk::Outcome> {
                 let #arguments = ::toolhost_sdk::Arguments::new(input)?;
-                <#returned as ::toolhost_sdk::IntoOutcome>::into_outcome(#ident(#context #(#takes),*))
+                <#returned as ::toolhost_sdk::IntoOutcome>::#into_outcome(#ident(#context #(#takes),*))
             }
 
             #previews

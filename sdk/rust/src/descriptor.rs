@@ -103,7 +103,7 @@ impl Descriptor {
 
     /// Sets the type of the structured output.
     pub fn output<T: Schema>(self) -> Self {
-        self.output_schema(T::schema())
+        self.output_schema(T::element_schema())
     }
 
     /// Sets the schema of the structured output.

@@ -25,6 +25,32 @@ pub enum ErrorKind {
     Failed,
 }
 
+impl ErrorKind {
+    /// The kind of an error of a host service, which has only a code. The table is the same in all SDKs: docs/errors.md.
+    pub(crate) fn of_code(code: &str) -> Self {
+        match code {
+            "service_not_granted"
+            | "capability_missing"
+            | "user_denied"
+            | "policy_violation"
+            | "program_not_allowed"
+            | "host_not_allowed"
+            | "path_not_in_workspace"
+            | "not_granted"
+            | "private_address"
+            | "method_not_allowed"
+            | "secret_not_allowed" => Self::Denied,
+            "cancelled" | "timeout" => Self::Interrupted,
+            "not_configured" | "no_user" | "dns_failed" | "connect_failed" | "tls_failed"
+            | "bad_response" | "rate_limited" | "network_error" => Self::Unavailable,
+            "bad_request" => Self::InvalidInput,
+            code if code.ends_with("_not_found") => Self::NotFound,
+            code if code.starts_with("invalid_") => Self::InvalidInput,
+            _ => Self::Failed,
+        }
+    }
+}
+
 /// A failure: one sentence for the model, and recommendations.
 ///
 /// ```

@@ -16,8 +16,14 @@ use crate::{Error, Outcome, Result};
     label = "neither text, number, list, JSON value, `Outcome` nor a `#[data]` type",
     note = "put `#[data]` on the type, or build an `Outcome` of it"
 )]
-pub trait IntoOutcome {
+pub trait IntoOutcome: Sized {
     fn into_outcome(self) -> Result<Outcome>;
+
+    /// The outcome of a tool with `output = Type`, in which texts and `()` are data too, because the host checks the data
+    /// against the schema of that type.
+    fn into_structured_outcome(self) -> Result<Outcome> {
+        self.into_outcome()
+    }
 
     /// The schema of the structured output, if known.
     fn output_schema() -> Option<Value> {
@@ -28,6 +34,10 @@ pub trait IntoOutcome {
 impl<T: IntoOutcome, E: Into<Error>> IntoOutcome for Result<T, E> {
     fn into_outcome(self) -> Result<Outcome> {
         self.map_err(Into::into)?.into_outcome()
+    }
+
+    fn into_structured_outcome(self) -> Result<Outcome> {
+        self.map_err(Into::into)?.into_structured_outcome()
     }
 
     fn output_schema() -> Option<Value> {
@@ -45,17 +55,29 @@ impl IntoOutcome for () {
     fn into_outcome(self) -> Result<Outcome> {
         Ok(Outcome::new())
     }
+
+    fn into_structured_outcome(self) -> Result<Outcome> {
+        Outcome::of_data(&self)
+    }
 }
 
 impl IntoOutcome for String {
     fn into_outcome(self) -> Result<Outcome> {
         Ok(Outcome::text(self))
     }
+
+    fn into_structured_outcome(self) -> Result<Outcome> {
+        self.as_str().into_structured_outcome()
+    }
 }
 
 impl IntoOutcome for &str {
     fn into_outcome(self) -> Result<Outcome> {
         Ok(Outcome::text(self))
+    }
+
+    fn into_structured_outcome(self) -> Result<Outcome> {
+        Ok(Outcome::text(self).structured(&self))
     }
 }
 
@@ -168,6 +190,36 @@ mod tests {
         check(
             Err::<(), _>(std::io::Error::from(std::io::ErrorKind::NotFound)),
             expect!["NotFound: no such file or directory"],
+        );
+    }
+
+    #[data]
+    struct Shares {
+        /// Of one.
+        one: Option<f64>,
+        /// Of several.
+        several: BTreeMap<String, Vec<f32>>,
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_errors() {
+        let shares = |one, other| Shares {
+            one,
+            several: BTreeMap::from([("others".to_owned(), vec![0.5, other])]),
+        };
+        check(
+            shares(None, 1.0),
+            expect![[r#"[] {"several":{"others":[0.5,1.0]}}"#]],
+        );
+        check(
+            shares(Some(f64::NAN), 1.0),
+            expect!["Failed: the tool's data cannot be written as JSON: `one` is NaN or infinite"],
+        );
+        check(
+            shares(Some(1.0), f32::INFINITY),
+            expect![
+                "Failed: the tool's data cannot be written as JSON: `several.others[1]` is NaN or infinite"
+            ],
         );
     }
 

@@ -44,7 +44,8 @@
 //! rejecting them), `streams`, `background`, `plain_text` (a terminal does not render the text as Markdown); `name`,
 //! `display_name`, `icon`, `category`, `kind`, `version`, `concurrency` (each `= "text"`); `tags`, `aliases`,
 //! `requires`, `depends_on`, `sinks`, `sources` (each `= ["one", "two"]`); `timeout` and `inactivity_timeout`
-//! (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`; `example(description = "…", input = r#"{…}"#)`, any number of times.
+//! (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`, the type of the structured output, which a returned text is too
+//! then; `example(description = "…", input = r#"{…}"#)`, any number of times.
 //!
 //! Functions with which a tool describes its own calls, each a function with the parameters of the tool:
 //!

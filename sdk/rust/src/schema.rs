@@ -1,10 +1,14 @@
 //! JSON Schemas of Rust types.
 
+mod numbers;
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+use crate::{Outcome, Result};
 
 /// A type with a JSON Schema. [`data`](crate::data) implements this for structs and enums.
 #[diagnostic::on_unimplemented(
@@ -14,6 +18,11 @@ use serde_json::{Map, Value, json};
 )]
 pub trait Schema {
     fn schema() -> Value;
+
+    /// The schema of a value that cannot be omitted, such as an item of a list: that of an `Option` also accepts `null`.
+    fn element_schema() -> Value {
+        Self::schema()
+    }
 }
 
 macro_rules! plain {
@@ -26,15 +35,17 @@ macro_rules! plain {
     )*};
 }
 
+// Types of 32 and 64 bits have no bounds besides 0: models rarely get near them, each would cost about 10 tokens per
+// parameter, and the error of serde names the value.
 plain! {
     bool => {"type": "boolean"}
-    u8 => {"type": "integer", "minimum": 0}
-    u16 => {"type": "integer", "minimum": 0}
+    u8 => {"type": "integer", "minimum": 0, "maximum": u8::MAX}
+    u16 => {"type": "integer", "minimum": 0, "maximum": u16::MAX}
     u32 => {"type": "integer", "minimum": 0}
     u64 => {"type": "integer", "minimum": 0}
     usize => {"type": "integer", "minimum": 0}
-    i8 => {"type": "integer"}
-    i16 => {"type": "integer"}
+    i8 => {"type": "integer", "minimum": i8::MIN, "maximum": i8::MAX}
+    i16 => {"type": "integer", "minimum": i16::MIN, "maximum": i16::MAX}
     i32 => {"type": "integer"}
     i64 => {"type": "integer"}
     isize => {"type": "integer"}
@@ -46,25 +57,29 @@ plain! {
 
 impl<T: Schema> Schema for Option<T> {
     fn schema() -> Value {
-        T::schema()
+        T::element_schema()
+    }
+
+    fn element_schema() -> Value {
+        json!({"anyOf": [T::element_schema(), {"type": "null"}]})
     }
 }
 
 impl<T: Schema> Schema for Vec<T> {
     fn schema() -> Value {
-        json!({"type": "array", "items": T::schema()})
+        json!({"type": "array", "items": T::element_schema()})
     }
 }
 
 impl<T: Schema> Schema for BTreeMap<String, T> {
     fn schema() -> Value {
-        json!({"type": "object", "additionalProperties": T::schema()})
+        json!({"type": "object", "additionalProperties": T::element_schema()})
     }
 }
 
 impl<T: Schema, S> Schema for HashMap<String, T, S> {
     fn schema() -> Value {
-        json!({"type": "object", "additionalProperties": T::schema()})
+        json!({"type": "object", "additionalProperties": T::element_schema()})
     }
 }
 
@@ -227,6 +242,17 @@ pub fn enum_schema(description: &str, values: &[(&str, &str)]) -> Value {
     schema
 }
 
+/// The outcome of a `#[data]` value.
+#[doc(hidden)]
+pub fn outcome_of<T: Schema + Serialize>(data: &T) -> Result<Outcome> {
+    let outcome = Outcome::of_data(data)?;
+    match &outcome.structured {
+        Some(value) if numbers::contains_null(value) => numbers::check_finite(&T::schema(), value)?,
+        _ => {}
+    }
+    Ok(outcome)
+}
+
 /// The default of a property as JSON.
 #[doc(hidden)]
 pub fn json_of<T: Serialize>(value: T) -> Value {
@@ -254,7 +280,11 @@ mod tests {
     #[test]
     fn plain_types() {
         check::<bool>(expect![[r#"{"type":"boolean"}"#]]);
-        check::<u8>(expect![[r#"{"type":"integer","minimum":0}"#]]);
+        check::<u8>(expect![[r#"{"type":"integer","minimum":0,"maximum":255}"#]]);
+        check::<u32>(expect![[r#"{"type":"integer","minimum":0}"#]]);
+        check::<i16>(expect![[
+            r#"{"type":"integer","minimum":-32768,"maximum":32767}"#
+        ]]);
         check::<i64>(expect![[r#"{"type":"integer"}"#]]);
         check::<f32>(expect![[r#"{"type":"number"}"#]]);
         check::<String>(expect![[r#"{"type":"string"}"#]]);
@@ -268,6 +298,16 @@ mod tests {
     #[test]
     fn an_option_has_the_schema_of_its_content() {
         check::<Option<Vec<String>>>(expect![[r#"{"type":"array","items":{"type":"string"}}"#]]);
+    }
+
+    #[test]
+    fn an_option_inside_a_list_or_map_can_be_null() {
+        check::<Vec<Option<bool>>>(expect![[
+            r#"{"type":"array","items":{"anyOf":[{"type":"boolean"},{"type":"null"}]}}"#
+        ]]);
+        check::<HashMap<String, Option<bool>>>(expect![[
+            r#"{"type":"object","additionalProperties":{"anyOf":[{"type":"boolean"},{"type":"null"}]}}"#
+        ]]);
     }
 
     #[test]
@@ -351,9 +391,9 @@ mod tests {
                 "limit": {
                   "type": "integer",
                   "minimum": 1,
+                  "maximum": 100,
                   "description": "How many.",
-                  "default": 10,
-                  "maximum": 100
+                  "default": 10
                 },
                 "globs": {
                   "type": "array",

@@ -1,4 +1,4 @@
-//! Test helpers that call tools like a host: from JSON, with schema validation.
+//! Test helpers that call tools like a host: from JSON, with validation of input and output.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::{Context, Error, Outcome, Result, Tool};
 
-/// Renames aliases, fills in defaults, validates the input against the tool's schema, then runs the tool.
+/// Renames aliases, fills in defaults, validates the input against the tool's schema, runs the tool, then validates the
+/// structured output against its schema.
+///
+/// Only the keywords that this SDK generates are checked, without `pattern`; a host checks all of them.
 pub fn call<T: Tool>(cx: &Context, mut input: Value) -> Result<Outcome> {
     let descriptor = T::descriptor();
     validate(
@@ -16,7 +19,29 @@ pub fn call<T: Tool>(cx: &Context, mut input: Value) -> Result<Outcome> {
         "",
         descriptor.strict != Some(false),
     )?;
-    T::call(cx, input)
+    let outcome = T::call(cx, input)?;
+    if let Some(schema) = &descriptor.output_schema {
+        check_output(schema, &outcome)?;
+    }
+    Ok(outcome)
+}
+
+fn check_output(schema: &Value, outcome: &Outcome) -> Result<()> {
+    if outcome.error.is_some() {
+        return Ok(());
+    }
+    let invalid = |reason: &str| Error::failed(reason).code("invalid_output");
+    let Some(mut value) = outcome.structured.clone() else {
+        return Err(invalid(
+            "the tool has an output schema and returned no structured output",
+        ));
+    };
+    validate(schema, &mut value, "", true).map_err(|error| {
+        let reason = error.message.replacen("the input", "the whole", 1);
+        invalid(&format!(
+            "the structured output does not match its schema: {reason}"
+        ))
+    })
 }
 
 /// Checks that each example matches the tool's input schema, like a host does when it loads the tool.
@@ -151,6 +176,15 @@ fn validate(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Resu
         let location = if path.is_empty() { "the input" } else { path };
         Err(Error::invalid_input(format!("{location}: {reason}")).code("invalid_input"))
     };
+    if let Some([content, null]) = schema["anyOf"].as_array().map(Vec::as_slice)
+        && null["type"] == "null"
+    {
+        return if value.is_null() {
+            Ok(())
+        } else {
+            validate(content, value, path, strict)
+        };
+    }
     if let Some(kind) = schema["type"].as_str()
         && !is(value, kind)
     {
@@ -287,14 +321,16 @@ fn is(value: &Value, kind: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use expect_test::{Expect, expect};
     use serde_json::json;
 
     use super::*;
-    use crate::{data, tool};
+    use crate::tool;
 
     /// A place in a text.
-    #[data]
+    #[crate::data]
     struct Place {
         /// Line, from 1.
         #[arg(min = 1)]
@@ -330,8 +366,8 @@ mod tests {
     #[tool(pure, lenient)]
     fn easy_going(
         /// A number.
-        number: Option<i8>,
-    ) -> i8 {
+        number: Option<i32>,
+    ) -> i32 {
         number.unwrap_or_default()
     }
 
@@ -398,8 +434,8 @@ mod tests {
     #[test]
     fn values_that_the_schema_accepts_and_the_type_rejects() {
         check::<easy_going>(
-            json!({"number": 300}),
-            expect!["InvalidInput: `number`: invalid value: integer `300`, expected i8"],
+            json!({"number": 3_000_000_000_u32}),
+            expect!["InvalidInput: `number`: invalid value: integer `3000000000`, expected i32"],
         );
     }
 
@@ -408,6 +444,47 @@ mod tests {
         let error =
             call::<echo>(&Context::test().cancelled_after(0), json!({"text": "a"})).unwrap_err();
         assert_eq!(error.code.as_deref(), Some("cancelled"));
+    }
+
+    /// Measure it.
+    #[tool(pure, output = BTreeMap<String, Vec<Option<u8>>>)]
+    fn measure(
+        /// What to return.
+        result: Value,
+    ) -> Value {
+        result
+    }
+
+    /// Say a word, or nothing.
+    #[tool(pure, output = Option<String>)]
+    fn say(
+        /// The word.
+        #[arg(default = [])]
+        words: Vec<String>,
+    ) -> Result<String> {
+        Ok(words.concat())
+    }
+
+    /// Say nothing.
+    #[tool(pure, output = Option<String>)]
+    fn say_nothing() {}
+
+    #[test]
+    fn results_match_the_output_schema() {
+        let measured = |result: Value| data::<measure>(&Context::test(), json!({"result": result}));
+        assert_eq!(measured(json!({"a": [1, null]})), r#"{"a":[1,null]}"#);
+        expect![[r#"Failed invalid_output: the structured output does not match its schema: the whole: [1] is not of type object"#]]
+            .assert_eq(&measured(json!([1])));
+        expect![[r#"Failed invalid_output: the structured output does not match its schema: `a`[1]: 256 is more than the maximum of 255"#]]
+            .assert_eq(&measured(json!({"a": [null, 256]})));
+    }
+
+    #[test]
+    fn with_an_output_type_texts_and_nothing_are_structured() {
+        let cx = Context::test();
+        assert_eq!(show::<say>(&cx, json!({"words": ["a", "b"]})), "ab\n\"ab\"");
+        assert_eq!(show::<say>(&cx, json!({})), "\n\"\"");
+        assert_eq!(show::<say_nothing>(&cx, json!({})), "null");
     }
 
     #[test]

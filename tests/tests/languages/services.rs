@@ -237,6 +237,70 @@ impl Sample {
         assert_eq!(refused["error"]["code"], code, "{refused}");
     }
 
+    /// Results of other types than objects, and mistakes of the author that the SDK reports.
+    pub fn check_values(&self) {
+        let tool = format!("values_{}", self.suffix);
+        let call = |result: &str| {
+            let input = json!({ "result": result }).to_string();
+            let arguments = ["call", &tool, &input, "--json", "--allow-tool", "*"];
+            let output = self.command(&arguments).output().unwrap();
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+        };
+        let text: Value = call("text");
+        assert_eq!(text["outcome"]["content"][0]["text"], "hello", "{text}");
+        assert_eq!(text["outcome"]["structured"], "hello", "{text}");
+        let nothing = call("nothing");
+        assert_eq!(nothing["ok"], true, "{nothing}");
+        for (result, expected) in [
+            ("advice", "recommendations must be a list, not "),
+            (
+                "arguments",
+                "the arguments of a program must be a list, not ",
+            ),
+            ("unclear", "approval"),
+        ] {
+            let report = call(result);
+            let message = report["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains(expected), "{result}: {report}");
+        }
+    }
+
+    /// `Math.random` has other numbers in each call, also in a preview.
+    pub fn check_random_numbers(&self) {
+        let tool = format!("values_{}", self.suffix);
+        let arguments = ["call", &tool, r#"{"result": "text"}"#];
+        let [first, second] = [(), ()].map(|()| {
+            let output = self.command(&arguments).output().unwrap();
+            let shown = String::from_utf8(output.stderr).unwrap();
+            let line = shown.lines().find(|line| line.contains("random 0."));
+            line.map(str::to_owned).unwrap_or_else(|| panic!("{shown}"))
+        });
+        assert_ne!(first, second);
+    }
+
+    /// A hook changes the text and no number.
+    pub fn check_numbers(&self) {
+        let tool = format!("numbers_{}", self.suffix);
+        let mut texts = Vec::new();
+        for _ in 0..2 {
+            let input = r#"{"id": 9007199254740993, "ratio": 1.0, "text": "typo"}"#;
+            let arguments = ["call", &tool, input, "--json"];
+            let output = self.command(&arguments).output().unwrap();
+            let report: Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+            let structured = &report["outcome"]["structured"];
+            assert_eq!(structured["id"], 9_007_199_254_740_993_u64, "{report}");
+            assert_eq!(structured["next"], 9_007_199_254_740_994_u64, "{report}");
+            texts.push(structured["text"].to_string());
+        }
+        let events = fs::read_to_string(self.env.path("events.jsonl")).unwrap();
+        let changed = r#"{"id":9007199254740993,"ratio":1.0,"text":"type"#;
+        assert!(events.contains(changed), "{events}");
+        // The numbers of `Math.random` in the hook.
+        assert!(texts[0].starts_with("\"type 0."), "{texts:?}");
+        assert_ne!(texts[0], texts[1]);
+    }
+
     pub fn check_hooks(&self) {
         let tool = format!("echo_{}", self.suffix);
         let call = |text: &str, flags: &[&str]| self.echo(text, flags);

@@ -6,6 +6,7 @@ import {
 import * as services from "toolhost/services";
 
 import { postcard } from "../postcard/postcard.js";
+import { changeText, numbers, values } from "./values.js";
 
 const textOf = ({ llm }) => llm[0].text;
 
@@ -144,11 +145,13 @@ const echo = {
   },
 };
 
-function before({ tool, input, facts }) {
+function before(call) {
+  const { tool, input, facts } = call;
   if (input.text === "forbidden") return deny("the text is forbidden", { outcome: outcome(`${tool} refuses it`) });
   if (input.text === "risky") return ask(`the text is risky (${facts.effect})`, { meta: { risk: "high" } });
   // Only where the operator configured this plugin as a hook for `services_js`.
   if (input.command === "answered") return answer(outcome("an answer"));
+  if (tool === numbers.name) return changeText(call);
   if (input.text === "typo") return changeInput({ text: "type" });
   if (input.text === "invalid") return Promise.resolve(deny("async"));
   return undefined;
@@ -162,6 +165,6 @@ function after(call, result) {
   return undefined;
 }
 
-export const tool = exportTools(sample, echo, postcard);
-export const preview = exportPreviews(echo, postcard);
+export const tool = exportTools(sample, echo, postcard, values, numbers);
+export const preview = exportPreviews(echo, postcard, values);
 export const hooks = exportHooks({ before, after });

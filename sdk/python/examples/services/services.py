@@ -3,6 +3,7 @@
 import toolhost
 from toolhost import services
 from postcard import postcard_py
+from values import values_py
 
 
 def code_of(function, *arguments, **more):
@@ -202,6 +203,6 @@ def after(call, outcome):
     return None
 
 
-Tool = toolhost.export(services_py, echo_py, postcard_py)
-Preview = toolhost.export_previews(echo_py, postcard_py)
+Tool = toolhost.export(services_py, echo_py, postcard_py, values_py)
+Preview = toolhost.export_previews(echo_py, postcard_py, values_py)
 Hooks = toolhost.export_hooks(before=before, after=after)

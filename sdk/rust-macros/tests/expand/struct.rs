@@ -38,7 +38,7 @@ impl ::toolhost_sdk::Schema for Place {
 }
 impl ::toolhost_sdk::IntoOutcome for Place {
     fn into_outcome(self) -> ::toolhost_sdk::Result<::toolhost_sdk::Outcome> {
-        ::toolhost_sdk::Outcome::of_data(&self)
+        ::toolhost_sdk::schema::outcome_of(&self)
     }
     fn output_schema() -> ::std::option::Option<::toolhost_sdk::Value> {
         ::std::option::Option::Some(<Self as ::toolhost_sdk::Schema>::schema())

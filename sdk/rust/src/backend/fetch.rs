@@ -11,8 +11,8 @@ use wasip2::http::types::{
 use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
 
-use crate::services::http::{Request, Response, reserved_header};
-use crate::{Error, ErrorKind, Result};
+use crate::services::http::{Request, Response, request_error, reserved_header};
+use crate::{Error, Result};
 
 /// Bytes per write: the limit of `blocking-write-and-flush`.
 const PIECE: usize = 4096;
@@ -195,30 +195,18 @@ impl<'a> Address<'a> {
 
 /// The host writes `code: sentence` for errors that WASI does not define.
 fn explain(error: ErrorCode) -> Error {
-    let timeout = |operation: &str| {
-        Error::new(ErrorKind::Unavailable, format!("timed out: {operation}"))
-            .code("timeout")
-            .retryable()
-    };
+    let timeout = |operation: &str| request_error("timeout", format!("timed out: {operation}"));
     match error {
         ErrorCode::InternalError(Some(text)) => {
             let is_code = |code: &str| code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             match text.split_once(": ").filter(|(code, _)| is_code(code)) {
-                Some((code, message)) => {
-                    let kind = match code {
-                        "host_not_allowed" | "private_address" | "secret_not_allowed"
-                        | "not_granted" => ErrorKind::Denied,
-                        "bad_request" | "invalid_url" => ErrorKind::InvalidInput,
-                        _ => ErrorKind::Unavailable,
-                    };
-                    Error::new(kind, message).code(code)
-                }
-                None => Error::unavailable(text).code("network_error"),
+                Some((code, message)) => request_error(code, message),
+                None => request_error("network_error", text),
             }
         }
         ErrorCode::ConnectionTimeout => timeout("no connection"),
         ErrorCode::ConnectionReadTimeout | ErrorCode::HttpResponseTimeout => timeout("no answer"),
         ErrorCode::DnsTimeout => timeout("no address for this name"),
-        other => Error::unavailable(format!("the request failed: {other:?}")).code("network_error"),
+        other => request_error("network_error", format!("the request failed: {other:?}")),
     }
 }

@@ -101,7 +101,7 @@ impl From<wit::FileDiff> for FileDiff {
 impl From<wit::Failure> for Error {
     fn from(failure: wit::Failure) -> Self {
         Self {
-            kind: failure.code.as_deref().map_or(ErrorKind::Failed, kind_of),
+            kind: (failure.code.as_deref()).map_or(ErrorKind::Failed, ErrorKind::of_code),
             code: failure.code,
             message: failure.message,
             recommendations: failure.recommendations,
@@ -109,24 +109,6 @@ impl From<wit::Failure> for Error {
             cause: failure.cause,
             details: failure.details.map(value),
         }
-    }
-}
-
-/// The kind of an error of a host service, which has only a code. The table is the same in all SDKs: docs/errors.md.
-fn kind_of(code: &str) -> ErrorKind {
-    match code {
-        "service_not_granted"
-        | "capability_missing"
-        | "user_denied"
-        | "policy_violation"
-        | "program_not_allowed"
-        | "host_not_allowed"
-        | "path_not_in_workspace" => ErrorKind::Denied,
-        "cancelled" | "timeout" => ErrorKind::Interrupted,
-        "not_configured" | "no_user" => ErrorKind::Unavailable,
-        code if code.ends_with("_not_found") => ErrorKind::NotFound,
-        code if code.starts_with("invalid_") => ErrorKind::InvalidInput,
-        _ => ErrorKind::Failed,
     }
 }
 

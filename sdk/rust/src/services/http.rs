@@ -69,6 +69,18 @@ pub(crate) fn reserved_header(name: &str) -> crate::Error {
     .code("bad_request")
 }
 
+/// An error of a request. Retryable are those that the host's `NetError::is_retryable` names.
+#[cfg(any(test, target_arch = "wasm32"))]
+pub(crate) fn request_error(code: &str, message: impl Into<String>) -> crate::Error {
+    let error = crate::Error::new(crate::ErrorKind::of_code(code), message).code(code);
+    match code {
+        "dns_failed" | "connect_failed" | "timeout" | "rate_limited" | "bad_response" => {
+            error.retryable()
+        }
+        _ => error,
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
@@ -109,6 +121,32 @@ mod tests {
             ),
         ] {
             assert_eq!(request.missing_content_length(), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn the_kind_of_an_error_follows_from_its_code() {
+        use crate::ErrorKind::{Denied, Failed, Interrupted, InvalidInput, Unavailable};
+
+        for (code, kind, retryable) in [
+            ("not_granted", Denied, false),
+            ("host_not_allowed", Denied, false),
+            ("private_address", Denied, false),
+            ("method_not_allowed", Denied, false),
+            ("secret_not_allowed", Denied, false),
+            ("bad_request", InvalidInput, false),
+            ("invalid_url", InvalidInput, false),
+            ("body_too_large", Failed, false),
+            ("timeout", Interrupted, true),
+            ("dns_failed", Unavailable, true),
+            ("connect_failed", Unavailable, true),
+            ("rate_limited", Unavailable, true),
+            ("bad_response", Unavailable, true),
+            ("tls_failed", Unavailable, false),
+            ("network_error", Unavailable, false),
+        ] {
+            let error = request_error(code, "no");
+            assert_eq!((error.kind, error.retryable), (kind, retryable), "{code}");
         }
     }
 
