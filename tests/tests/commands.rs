@@ -1,9 +1,12 @@
 //! Commands about what calls did: undo by path, lists, explanations of denials, and messages for users.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 
 use e2e::test_env::TestEnv;
 use e2e::{CommandResult, root};
+use serde_json::{Value, json};
 
 fn write(env: &TestEnv, path: &str, content: &str) {
     let (path, content) = (format!("path={path}"), format!("content={content}"));
@@ -108,6 +111,89 @@ fn the_last_change_of_a_file_is_found_by_its_path() {
         1,
         "revert those changes first",
     );
+}
+
+#[test]
+fn changes_of_a_batch_are_undone_together_or_not_at_all() {
+    let env = TestEnv::new("allow = [\"write_file\"]");
+    let call = |id: &str, path: &str, content: &str| json!({"id": id, "name": "write_file", "input": {"path": path, "content": content}});
+    let calls = json!([
+        call("1", "a.txt", "one"),
+        call("2", "b.txt", "two"),
+        call("3", "a.txt", "three"),
+    ]);
+    let file = env.path("calls.json");
+    fs::write(&file, calls.to_string()).unwrap();
+    let run = ["batch", file.to_str().unwrap(), "--strategy", "serial"];
+    check(&env.run_with_plugins(&run), 0, "");
+    let sessions = env.run_json(&["sessions", "--json"]);
+    let session = sessions[0]["id"].as_str().unwrap();
+    let (a, b) = (env.workspace().join("a.txt"), env.workspace().join("b.txt"));
+    fs::write(&b, "by hand").unwrap();
+    for how in ["--dry-run", "--yes"] {
+        let refused = env.run(&["undo", "--session", session, how]);
+        check(&refused, 1, "nothing was undone: write_file of call b-");
+        check(&refused, 1, "`b.txt` was changed by another process");
+        assert_eq!(fs::read_to_string(&a).unwrap(), "three");
+    }
+    fs::write(&b, "two").unwrap();
+    check(
+        &env.run(&["undo", "--session", session, "--dry-run"]),
+        0,
+        "-three",
+    );
+    check(
+        &env.run(&["undo", "--session", session, "--yes"]),
+        0,
+        "undone write_file",
+    );
+    assert!(!a.exists() && !b.exists());
+}
+
+#[test]
+fn the_changes_of_a_call_are_listed() {
+    let env = TestEnv::new("");
+    write(&env, "a.txt", "one");
+    write(&env, "b.txt", "two");
+    let calls = env.run_json(&["calls", "--json"]);
+    let newest = calls[0]["id"].as_str().unwrap();
+    // Also from a directory in which it has changed nothing.
+    let mut list = env.command(&["undo", "--list", newest]);
+    let list = CommandResult::of(&list.current_dir(root().join("docs")).output().unwrap());
+    check(&list, 0, "b.txt");
+    assert!(!list.stdout.contains("a.txt"), "{list:?}");
+    check(
+        &env.run_with_plugins(&["call", "read_file", "old.txt"]),
+        0,
+        "",
+    );
+    let calls = env.run_json(&["calls", "--json"]);
+    let read = calls[0]["id"].as_str().unwrap();
+    check(
+        &env.run(&["undo", "--list", read]),
+        0,
+        "has changed no files",
+    );
+}
+
+#[test]
+fn plugins_with_names_that_are_not_utf8_are_listed() {
+    let env = TestEnv::new("");
+    let folder = env.path("plugins");
+    fs::create_dir(&folder).unwrap();
+    for (name, source) in [
+        (&b"good-\xff.wasm"[..], "plugins/data.wasm"),
+        (b"bad-\xff.wasm", "README.md"),
+    ] {
+        fs::copy(root().join(source), folder.join(OsStr::from_bytes(name))).unwrap();
+    }
+    let mut command = env.command(&["plugins", "--json", "--plugins"]);
+    let listed = CommandResult::of(&command.arg(&folder).output().unwrap());
+    let shown: Value =
+        serde_json::from_str(&listed.stdout).unwrap_or_else(|_| panic!("{listed:?}"));
+    assert_eq!(shown["plugins"][0]["name"], "data", "{listed:?}");
+    let broken = shown["broken"][0]["file"].as_str().unwrap();
+    assert!(broken.ends_with("bad-\u{fffd}.wasm"), "{broken}");
 }
 
 #[test]

@@ -69,6 +69,23 @@ impl Author {
 const ANN: &str = "keys = [\"ann.pub\"]\nrequired = true";
 
 #[test]
+fn a_signature_of_another_version_is_not_published() {
+    let author = Author::new();
+    author.sign("ann");
+    fs::copy(root().join("plugins/system.wasm"), author.plugin()).unwrap();
+    // Refused before the registry, which does not exist, is contacted.
+    let ended = author
+        .env
+        .run(&["publish", "data.wasm", "127.0.0.1:1/ann/data:1"]);
+    assert_eq!(ended.code, Some(10), "{ended:?}");
+    assert!(
+        ended.stderr.contains("for another version of this file")
+            && ended.stderr.contains("`host sign`"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn only_plugins_of_trusted_authors_are_loaded() {
     let author = Author::new();
     author.refused(ANN, "it is not signed");

@@ -96,13 +96,15 @@ pub enum NewProjectError {
 }
 
 impl NewProject {
-    /// Writes the project into a temporary directory beside its own and renames it, so that no part of a project is left
-    /// by a failure.
+    /// Writes the project into a temporary directory and renames it, or its entries if the directory exists, so that no
+    /// part of a project is left by a failure.
     pub fn create(&self) -> Result<(), NewProjectError> {
         if !is_free(&self.directory) {
             return Err(NewProjectError::Exists(self.directory.clone()));
         }
+        let exists = self.directory.is_dir();
         let parent = match self.directory.parent() {
+            _ if exists => &self.directory,
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
@@ -128,6 +130,11 @@ impl NewProject {
                 self.write(stage.path(), &file, content, is_template)
                     .map_err(|error| failed(&self.directory.join(&file), error))?;
             }
+        }
+        if exists {
+            // Not replaced: it can be the current directory of the user.
+            return move_entries(stage.path(), &self.directory)
+                .map_err(|error| failed(&self.directory, error));
         }
         // Fails if another process has put something there meanwhile.
         fs::rename(stage.path(), &self.directory).map_err(|error| match error.kind() {
@@ -165,6 +172,30 @@ impl NewProject {
     }
 }
 
+/// Moves all entries, or none.
+fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
+    let mut moved = Vec::new();
+    let mut move_all = || {
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let target = to.join(entry.file_name());
+            if target.symlink_metadata().is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(entry.path(), &target)?;
+            moved.push((entry.path(), target));
+        }
+        Ok(())
+    };
+    let result = move_all();
+    if result.is_err() {
+        for (source, target) in moved {
+            let _ = fs::rename(target, source);
+        }
+    }
+    result
+}
+
 /// Names of templates that would have an effect in this repository start with `_`.
 fn target_name(name: &str) -> &str {
     match name {
@@ -190,6 +221,8 @@ fn is_free(directory: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
     use crate::{ExpectedCall, Project};
 
@@ -251,8 +284,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().join("empty");
         fs::create_dir(&empty).unwrap();
-        new(Language::Python, &empty).create().unwrap();
+        let opened = fs::File::open(&empty).unwrap();
+        // As `.` is.
+        new(Language::Python, &empty.join(".")).create().unwrap();
         assert!(empty.join("plugin.toml").is_file());
+        assert_eq!(
+            opened.metadata().unwrap().ino(),
+            empty.metadata().unwrap().ino()
+        );
+        let other = folder.path().join("other");
+        new(Language::Python, &other).create().unwrap();
+        let count = |directory: &Path| fs::read_dir(directory).unwrap().count();
+        assert_eq!(count(&empty), count(&other));
         let error = new(Language::Python, &folder.path().join("missing/x"))
             .create()
             .unwrap_err();

@@ -56,6 +56,8 @@ pub struct CliSettings {
     /// Whether records are enabled but there is no directory for them.
     pub lacks_state_dir: bool,
     pub mcp: McpSettings,
+    /// Files that are hidden in all directories.
+    pub excludes: Excludes,
     /// The directory of the table `[project."DIR"]` that applies.
     pub project: Option<PathBuf>,
     /// Records what sandboxes of servers refuse.
@@ -159,7 +161,7 @@ impl CliSettings {
         let mut core = plain_settings(args, &config);
         core.store = store_dir(args, &config.store, &host_paths, &file)?;
         core.project = world.directory.into();
-        let project = add_paths(&mut core, args, &mut config, &file)?;
+        let (project, excludes) = add_paths(&mut core, args, &mut config, &file)?;
         add_tools(&mut core, args, &mut config);
         core.external_access = external_access::resolve(
             &args.external_access,
@@ -215,6 +217,7 @@ impl CliSettings {
             warnings: resolved.warnings,
             verbose: args.verbose,
             mcp,
+            excludes,
             project,
             record: None,
             args: Box::new(args.clone()),
@@ -334,13 +337,13 @@ fn plugins(
     Ok(plugins)
 }
 
-/// Adds plugins, paths and variables, and returns the directory of the project whose table applies.
+/// Adds plugins, paths and variables. Returns the directory of the project whose table applies, and what is hidden.
 fn add_paths(
     core: &mut toolhost::Settings,
     args: &HostArgs,
     config: &mut Config,
     file: &FileContext<'_>,
-) -> Result<Option<PathBuf>, String> {
+) -> Result<(Option<PathBuf>, Excludes), String> {
     let project = project::select(config, file)?;
     core.plugins = plugins(args, config, project.plugins, file)?;
     let directory = file.world.directory;
@@ -359,7 +362,7 @@ fn add_paths(
     core.paths = assign_guest_paths(merge_paths(typed, written), &excludes);
     core.per_plugin = per_plugin(std::mem::take(&mut config.plugin), file, &excludes)?;
     core.env = variable_names(args.allow_env.iter().chain(&config.env));
-    Ok(project.directory)
+    Ok((project.directory, excludes))
 }
 
 fn add_tools(core: &mut toolhost::Settings, args: &HostArgs, config: &mut Config) {

@@ -5,14 +5,31 @@
 
 mod directory;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 pub use directory::{DirectoryError, check_directory, create_private_dir_all};
+
+/// The time between two attempts to get a lock.
+const LOCK_POLL: Duration = Duration::from_millis(20);
+
+/// Waits for the lock of a file or directory, which is held until `file` is dropped. Returns `WouldBlock` if another
+/// process still holds it after `patience`.
+pub fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> {
+    let end = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(LOCK_POLL),
+            result => return result,
+        }
+    }
+}
 
 /// Opens a regular file for reading and follows symbolic links.
 pub fn open_regular(path: &Path) -> io::Result<File> {

@@ -388,7 +388,6 @@ impl CredentialStore for LoginFile {
     }
 }
 
-/// Never readable by others, not even temporarily.
 /// Creates the directory of a file. Only the user can read it.
 fn create_folder(path: &Path) -> io::Result<&Path> {
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -397,6 +396,7 @@ fn create_folder(path: &Path) -> io::Result<&Path> {
     Ok(folder)
 }
 
+/// The file is never readable by others, not even temporarily.
 fn write(path: &Path, stored: &StoredLogin) -> io::Result<()> {
     let folder = create_folder(path)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -30,7 +30,7 @@ pub use lock::{LOCK_FILE, LockFile, LockedPlugin, LockedTool, needs, tools};
 pub use reference::{Reference, ReferenceError, RegistryReference, source_pattern};
 pub use registry::{Publication, Registry, Transfer};
 pub use revocation::{RevocationList, Revocations};
-pub use signature::{MAX_BUNDLE, SignatureError, sign, verify};
+pub use signature::{MAX_BUNDLE, SignatureError, check_subject, sign, verify};
 pub use signer::{Identity, Signer};
 pub use store::{FileDigest, PackageStore};
 pub use trust::{TrustError, TrustPolicy, TrustRule, bundle_path};

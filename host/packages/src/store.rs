@@ -15,11 +15,11 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use toolhost_contract::Digest;
-use toolhost_hostfiles::create_private_dir_all;
+use toolhost_hostfiles::{create_private_dir_all, lock_within};
 
 use crate::error::PackageError;
 use crate::fetch::Verified;
@@ -32,7 +32,6 @@ pub type FileDigest = fn(&Path) -> Result<Digest, String>;
 
 /// How long a command waits for another one that commits a change.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-const LOCK_POLL: Duration = Duration::from_millis(20);
 /// Files that nothing refers to are kept for this long: a running host may still use them, or a command may fetch them.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -126,18 +125,10 @@ impl PackageStore {
             .mode(0o600)
             .open(&path)
             .map_err(|error| PackageError::io("open", &path, error))?;
-        let end = Instant::now() + LOCK_PATIENCE;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if Instant::now() < end => {
-                    std::thread::sleep(LOCK_POLL);
-                }
-                Err(TryLockError::WouldBlock) => return Err(PackageError::StoreBusy),
-                Err(TryLockError::Error(error)) => {
-                    return Err(PackageError::io("lock", &path, error));
-                }
-            }
+        match lock_within(&file, LOCK_PATIENCE) {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(PackageError::StoreBusy),
+            Err(TryLockError::Error(error)) => Err(PackageError::io("lock", &path, error)),
         }
     }
 

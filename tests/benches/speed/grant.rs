@@ -31,7 +31,7 @@ pub fn grant(
         definition: None,
         input,
         subject: &subject,
-        timeout,
+        timeout: timeout.unwrap_or_else(|| tool.default_timeout()),
         caller: &caller,
         mode: None,
         restriction: None,

@@ -284,7 +284,7 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
         definition: None,
         input: &input,
         subject: &subject,
-        timeout: None,
+        timeout: tool.default_timeout(),
         caller: &caller,
         mode: None,
         restriction: None,

@@ -273,7 +273,7 @@ impl Sample {
             let output = self.command(&arguments).output().unwrap();
             let shown = String::from_utf8(output.stderr).unwrap();
             let line = shown.lines().find(|line| line.contains("random 0."));
-            line.map(str::to_owned).unwrap_or_else(|| panic!("{shown}"))
+            line.map_or_else(|| panic!("{shown}"), str::to_owned)
         });
         assert_ne!(first, second);
     }

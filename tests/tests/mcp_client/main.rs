@@ -12,6 +12,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use e2e::CommandResult;
+use e2e::terminal::Terminal;
 use serde_json::json;
 
 use self::home::{Home, is_alive, poll_until};
@@ -168,6 +169,25 @@ fn servers_are_added_tested_and_removed_and_comments_are_preserved() {
     // Added again, it needs a new approval.
     home.server("own", &command);
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
+}
+
+#[test]
+fn the_file_is_not_changed_before_the_answer_and_never_loses_another_change() {
+    let home = Home::new();
+    for (answer, code, shown) in [("n", 5, "not added"), ("y", 3, "meanwhile")] {
+        let command = home.host(&["mcp", "add", "own", "--", "no-such-program"]);
+        let mut terminal = Terminal::start(&command, "");
+        terminal.wait_for("[y/N] ");
+        home.write("# Written by another program.\n");
+        let before = std::fs::read_to_string(home.config_file()).unwrap();
+        assert!(!before.contains("own"), "{before}");
+        terminal.type_keys(&format!("{answer}\n"));
+        let (ended, screen) = terminal.wait();
+        assert_eq!(ended, Ok(code), "{screen}");
+        assert!(screen.contains(shown), "{screen}");
+        let after = std::fs::read_to_string(home.config_file()).unwrap();
+        assert_eq!(after, before);
+    }
 }
 
 #[test]

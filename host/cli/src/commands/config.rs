@@ -7,15 +7,21 @@ use std::sync::Arc;
 
 use clap::{Subcommand, ValueHint};
 use toolhost::grants::ScopeOpener;
-use toolhost::{AllowedPath, HookKind, HookSettings};
-use toolhost_contract::text;
-use toolhost_contract::units::format_duration;
-use toolhost_kernel::NoPrompter;
+use toolhost::{
+    AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings, PluginSettings,
+    RetentionSettings,
+};
+use toolhost_contract::policy::OnHeadlessAsk;
+use toolhost_contract::units::{format_duration, format_size};
+use toolhost_contract::{PluginName, text};
+use toolhost_formats::profile::Profile;
+use toolhost_kernel::{NoPrompter, OnDuplicate};
+use toolhost_packages::{Signer, TrustPolicy};
 
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
 use crate::load::{LoadPurpose, load_without_servers};
-use crate::settings::CliSettings;
+use crate::settings::{CliSettings, McpSettings, ServerSettings};
 use crate::terminal::{note, print};
 
 #[derive(Debug, Subcommand)]
@@ -146,21 +152,32 @@ fn summary(settings: &CliSettings) -> String {
     );
     lines.add("plugins", core.plugins.iter().map(|path| path.display()));
     lines.add("directories", format_paths(&core.paths));
+    lines.add("hidden paths", hidden_paths(&settings.excludes));
     lines.add("env", &core.env);
+    add_external_access(&mut lines, &core.external_access);
     lines.add("mode", [core.policy.mode()]);
+    lines.add(
+        "without a terminal",
+        match core.policy.on_headless_ask() {
+            OnHeadlessAsk::Deny => None,
+            OnHeadlessAsk::Defer => Some("questions are stored (on_headless_ask = defer)"),
+            OnHeadlessAsk::Callback => Some("hooks answer (on_headless_ask = callback)"),
+        },
+    );
     lines.add("allow", &settings.lists.allow);
     lines.add("ask", &settings.lists.ask);
     lines.add("deny", &settings.lists.deny);
     let others = settings.lists.other_count;
     lines.add("other rules", (others > 0).then_some(others));
     lines.add("hooks", core.hooks.iter().map(HookSettings::describe));
+    lines.add("servers", settings.servers.iter().map(describe_server));
+    let discovery = settings.discovery.iter();
     lines.add(
-        "servers",
-        settings.servers.iter().map(|server| match &server.config {
-            Ok(config) => format!("{} ({})", server.name, config.transport_name()),
-            Err(reason) => format!("{}: {reason}", server.name),
-        }),
+        "discovery command",
+        discovery.map(|settings| settings.discovery.discover.join(" ")),
     );
+    add_client_requests(&mut lines, &settings.mcp);
+    add_trust(&mut lines, &core.trust);
     let pools = core.pools;
     let pools = [
         ("all", pools.all),
@@ -176,16 +193,7 @@ fn summary(settings: &CliSettings) -> String {
     lines.add("timeout", core.timeout.map(format_duration));
     add_tools(&mut lines, core);
     for (name, own) in &core.per_plugin {
-        if let Some(paths) = &own.paths {
-            lines.add_list(&format!("directories of {name}"), &format_paths(paths));
-        }
-        if let Some(env) = &own.env {
-            let names: Vec<String> = env.iter().cloned().collect();
-            lines.add_list(&format!("env of {name}"), &names);
-        }
-        if own.may_run_alone {
-            lines.add("exclusive", [name]);
-        }
+        add_plugin(&mut lines, name, own);
     }
     lines.add(
         "cache",
@@ -194,13 +202,145 @@ fn summary(settings: &CliSettings) -> String {
     let store = core.store.as_ref();
     let store = store.map_or_else(|| "none".to_owned(), |path| path.display().to_string());
     lines.add("store", [store]);
+    add_retention(&mut lines, &core.retention);
     for warning in &settings.warnings {
         lines.add("warning", [warning]);
     }
     lines.0.join("\n")
 }
 
+fn add_external_access(lines: &mut Summary, access: &ExternalAccessSettings) {
+    lines.add("allowed hosts", &access.hosts);
+    lines.add("denied hosts", &access.denied_hosts);
+    lines.add("programs", &access.programs);
+    lines.add(
+        "network of programs",
+        access.program_network.then_some("allowed"),
+    );
+    lines.add(
+        "sandbox of programs",
+        access.unconfined.then_some("none (unconfined)"),
+    );
+    lines.add("memory", access.memory.iter().map(|path| path.display()));
+    lines.add("skills", access.skills.iter().map(|path| path.display()));
+    for agent in &access.agents {
+        let label = format!("agent {}", agent.info.name);
+        lines.add(&label, [agent.command.join(" ")]);
+    }
+    for secret in &access.secrets {
+        // The name of the variable, but no value.
+        let label = format!("secret {}", secret.name);
+        let hosts = secret.hosts.join(", ");
+        lines.add(&label, [format!("{:?}, for {hosts}", secret.value)]);
+    }
+}
+
+fn describe_server(server: &ServerSettings) -> String {
+    let state = if server.enabled { "" } else { ", disabled" };
+    match &server.config {
+        Ok(config) => {
+            let is_unconfined = config.transport_name() == "stdio" && !config.is_confined();
+            let sandbox = if is_unconfined { ", not sandboxed" } else { "" };
+            let trust = if config.is_trusted { ", trusted" } else { "" };
+            let transport = config.transport_name();
+            format!("{} ({transport}{sandbox}{trust}{state})", server.name)
+        }
+        Err(reason) => format!("{}: {reason}", server.name),
+    }
+}
+
+/// What MCP clients are asked for.
+fn add_client_requests(lines: &mut Summary, mcp: &McpSettings) {
+    let features = [
+        ("questions", mcp.prompts),
+        ("sampling", mcp.sampling),
+        ("roots", mcp.roots),
+    ];
+    let used = features.into_iter().filter(|(_, is_used)| *is_used);
+    lines.add("used of MCP clients", used.map(|(name, _)| name));
+    let key = mcp.state_key.iter();
+    lines.add("key of questions", key.map(|path| path.display()));
+}
+
+fn add_trust(lines: &mut Summary, trust: &TrustPolicy) {
+    let rule = |signers: &[Signer], required: bool| {
+        let need = if required { "required" } else { "optional" };
+        let count = crate::terminal::count(signers.len(), "trusted author");
+        (required || !signers.is_empty()).then(|| format!("{need}, {count}"))
+    };
+    lines.add("signatures", rule(&trust.signers, trust.required));
+    for own in &trust.rules {
+        let text = rule(&own.signers, own.required);
+        let text = text.unwrap_or_else(|| "not checked".to_owned());
+        lines.add(&format!("signatures of {}", own.from), [text]);
+    }
+}
+
+fn add_plugin(lines: &mut Summary, name: &PluginName, own: &PluginSettings) {
+    if let Some(paths) = &own.paths {
+        lines.add_list(&format!("directories of {name}"), &format_paths(paths));
+    }
+    if let Some(env) = &own.env {
+        let names: Vec<String> = env.iter().cloned().collect();
+        lines.add_list(&format!("env of {name}"), &names);
+    }
+    let limits = &own.limits;
+    let sizes = [
+        ("memory", limits.memory),
+        ("output", limits.output),
+        ("stdout", limits.stdout),
+    ];
+    let sizes = sizes.into_iter();
+    let sizes = sizes.filter_map(|(name, size)| Some(format!("{name} {}", format_size(size?))));
+    let timeout = limits.timeout;
+    let timeout = timeout.map(|timeout| format!("timeout {}", format_duration(timeout)));
+    lines.add(&format!("limits of {name}"), sizes.chain(timeout));
+    if own.may_run_alone {
+        lines.add("exclusive", [name]);
+    }
+}
+
+/// The limits of stored data that differ from the defaults.
+fn add_retention(lines: &mut Summary, own: &RetentionSettings) {
+    let usual = RetentionSettings::default();
+    let ages = [
+        ("records_age", own.records_age, usual.records_age),
+        ("undo_age", own.undo_age, usual.undo_age),
+        ("cache_age", own.cache_age, usual.cache_age),
+        ("logs_age", own.logs_age, usual.logs_age),
+    ];
+    let sizes = [
+        ("records_size", own.records_size, usual.records_size),
+        ("undo_size", own.undo_size, usual.undo_size),
+        ("cache_size", own.cache_size, usual.cache_size),
+    ];
+    let ages = ages.map(|(name, own, usual)| (name, own != usual, own.map(format_duration)));
+    let sizes = sizes.map(|(name, own, usual)| (name, own != usual, own.map(format_size)));
+    let changed = ages
+        .into_iter()
+        .chain(sizes)
+        .filter(|(_, differs, _)| *differs);
+    let shown = changed.map(|(name, _, limit)| {
+        let limit = limit.unwrap_or_else(|| "unlimited".to_owned());
+        format!("{name} {limit}")
+    });
+    lines.add("retention", shown);
+}
+
 fn add_tools(lines: &mut Summary, core: &toolhost::Settings) {
+    let (profile, _) = core.profile_view;
+    lines.add(
+        "profile",
+        (profile != Profile::default()).then(|| profile.as_str()),
+    );
+    lines.add(
+        "tools with the same name",
+        match core.on_duplicate {
+            OnDuplicate::Error => None,
+            OnDuplicate::Replace => Some("the later one is used (on_duplicate = replace)"),
+            OnDuplicate::Qualify => Some("have qualified names (on_duplicate = qualify)"),
+        },
+    );
     lines.add("disabled tools", &core.disabled_tools);
     for list in &core.only_tools {
         lines.add("only tools", list);
@@ -217,6 +357,20 @@ fn add_tools(lines: &mut Summary, core: &toolhost::Settings) {
         let variants = variants.map(|variant| format!("{variant}, weight {}", variant.weight));
         lines.add(&format!("compared for {}", test.tool), variants);
     }
+}
+
+/// What is hidden in all directories, if it is not the default.
+fn hidden_paths(excludes: &Excludes) -> Vec<&str> {
+    if *excludes == Excludes::default() {
+        return Vec::new();
+    }
+    let secrets = if excludes.defaults {
+        "secrets"
+    } else {
+        "no secrets (default_excludes = false)"
+    };
+    let patterns = excludes.patterns.iter().map(String::as_str);
+    std::iter::once(secrets).chain(patterns).collect()
 }
 
 fn format_paths(paths: &[AllowedPath]) -> Vec<String> {

@@ -85,10 +85,15 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
         let message = format!("{shown}: the name is not UTF-8; rename the directory");
         return Err(CliError::new(Exit::Usage, message));
     };
-    let mut file = EditedFile::open(None)?;
-    refuse_existing(&file.document, name, file.path())?;
+    let open = || {
+        let file = EditedFile::open(None)?;
+        refuse_existing(&file.document, name, file.path()).map(|()| file)
+    };
+    // Not locked while the user is asked.
+    drop(open()?);
     let answers = Answers::collect(args)?;
     let plugins = plugin_names(&args.plugins, &directory)?;
+    let mut file = open()?;
     let shown = add(&mut file.document, name, &answers, plugins).or_exit(Exit::Config)?;
     check(file.path(), &file.document.to_string()).inspect_err(|_| {
         note(&format!(

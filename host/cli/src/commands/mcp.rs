@@ -37,7 +37,7 @@ pub enum McpCommand {
         override_usage = "host mcp add [OPTIONS] <NAME> --url <URL>\n       host mcp add [OPTIONS] <NAME> -- <COMMAND>..."
     )]
     Add(Box<AddArgs>),
-    /// Replace a server of the configuration file, and approve its new command or address
+    /// Replace the command or address of a server and its options, and approve the result
     #[command(
         override_usage = "host mcp update [OPTIONS] <NAME> --url <URL>\n       host mcp update [OPTIONS] <NAME> -- <COMMAND>..."
     )]
@@ -133,33 +133,32 @@ pub struct AddArgs {
 
     /// HTTP header to send, `NAME=VALUE`, where `${VAR}` is replaced by the host's environment
     /// variable; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "command", value_parser = parse_pair)]
     pub header: Vec<(String, String)>,
 
     /// Environment variable for the program, `NAME=VALUE`, where `${VAR}` is replaced by the host's
     /// variable; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url", value_parser = parse_pair)]
     pub env: Vec<(String, String)>,
 
     /// Working directory of the program [default: the directory of the configuration file]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", conflicts_with = "url", value_hint = ValueHint::DirPath)]
     pub cwd: Option<String>,
 
     /// Let the program read this path; `PATH:rw` also allows changes; repeatable
-    #[arg(long, value_name = "PATH", requires = "command", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "PATH", conflicts_with = "url", value_hint = ValueHint::AnyPath)]
     pub allow_path: Vec<PathEntry>,
 
     /// Let the program connect to this host over HTTP or HTTPS; repeatable
-    #[arg(long, value_name = "HOST", requires = "command")]
+    #[arg(long, value_name = "HOST", conflicts_with = "url")]
     pub allow_host: Vec<String>,
 
     /// Let the program connect to all hosts, this machine included
-    #[arg(long, requires = "command", conflicts_with = "allow_host")]
+    #[arg(long, conflicts_with_all = ["url", "allow_host"])]
     pub allow_network: bool,
 
     /// Run the program without a sandbox, with all your privileges
-    #[arg(long, requires = "command",
-        conflicts_with_all = ["allow_path", "allow_host", "allow_network"])]
+    #[arg(long, conflicts_with_all = ["url", "allow_path", "allow_host", "allow_network"])]
     pub unconfined: bool,
 
     /// Trust the annotations of the server's tools, such as read-only
@@ -167,7 +166,7 @@ pub struct AddArgs {
     pub trust: bool,
 
     /// Allow unencrypted connections to another machine
-    #[arg(long, requires = "url")]
+    #[arg(long, conflicts_with = "command")]
     pub insecure: bool,
 
     /// Maximum duration of a call, such as `30s` [default: 60s]
@@ -274,50 +273,40 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     };
     check_existing(&settings, &args.name, existing)?;
     let mut file = open_config(&args.file, &settings)?;
-    if existing == Existing::Replace {
-        edit::remove_server(&mut file.document, &args.name).or_exit(Exit::Config)?;
+    match existing {
+        Existing::Refuse => edit::add_server(&mut file.document, args),
+        Existing::Replace => edit::update_server(&mut file.document, args),
     }
-    edit::add_server(&mut file.document, args).or_exit(Exit::Config)?;
-    // The approval covers the server as every other command reads it. Therefore the file is written first and read
-    // back, and restored if the approval is denied.
-    file.write()?;
-    let read = FileArgs {
-        config: Some(file.path().to_owned()),
-    };
-    let undo = |failure: CliError| {
-        let _ = file.restore();
-        failure
-    };
-    let settings = load(&read).map_err(undo)?;
-    let server = find(&settings, &args.name).map_err(undo)?;
-    let config = server
-        .config
-        .as_ref()
-        .map_err(|reason| undo(CliError::new(Exit::Usage, reason.clone())))?;
+    .or_exit(Exit::Config)?;
+    // The approval covers the server as every other command will read it.
+    let settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
+    let config = find(&settings, &args.name)?.config.as_ref();
+    let config = config.map_err(|reason| CliError::new(Exit::Usage, reason.clone()))?;
     note(&approval_text(config));
     let keep = ServerStorage::from_settings(&settings);
-    let allowed = confirm_unless("allow it to run?", args.yes);
-    if allowed != Some(false) {
-        // An approval can remain from a server that was removed from the file by hand.
-        keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
+    if !args.yes {
+        file.release_lock();
     }
-    match allowed {
-        Some(true) => keep
-            .approvals
+    let allowed = confirm_unless("allow it to run?", args.yes);
+    if allowed == Some(false) {
+        note(match existing {
+            Existing::Refuse => "not added",
+            Existing::Replace => "not updated",
+        });
+        return Ok(Exit::Denied);
+    }
+    file.write()?;
+    // An approval can remain from a server that was removed from the file by hand.
+    keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
+    if allowed == Some(true) {
+        keep.approvals
             .approve(&args.name, config.digest())
-            .or_exit(Exit::Store)?,
-        Some(false) => {
-            file.restore()?;
-            note(match existing {
-                Existing::Refuse => "not added",
-                Existing::Replace => "not updated",
-            });
-            return Ok(Exit::Denied);
-        }
-        None => note(&format!(
+            .or_exit(Exit::Store)?;
+    } else {
+        note(&format!(
             "not approved: no terminal to prompt at; approve it with `host mcp approve {}`",
             args.name
-        )),
+        ));
     }
     let (name, file) = (&args.name, file.path().display());
     print(&match existing {

@@ -262,7 +262,8 @@ fn to_json(host: &RunningHost) -> Value {
     let now = host.loaded.loaded();
     let loaded = now.plugins.iter().map(|served| served_to_json(served));
     let broken = now.broken.iter();
-    let broken = broken.map(|broken| json!({"file": broken.path, "reason": broken.reason}));
+    let broken = broken
+        .map(|broken| json!({"file": broken.path.to_string_lossy(), "reason": broken.reason}));
     json!({"plugins": loaded.collect::<Vec<_>>(), "broken": broken.collect::<Vec<_>>()})
 }
 
@@ -271,14 +272,14 @@ fn served_to_json(served: &ServedPlugin) -> Value {
             "name": served.manifest.name,
             "version": served.manifest.version,
             "description": served.manifest.description,
-            "file": served.path,
+            "file": served.path.to_string_lossy(),
             "size": served.size,
             "digest": served.digest.to_string(),
             "tools": served.tools,
             "needs": json::needs(&served.manifest),
             "granted": {
                 "folders": served.directories.iter().map(|folder| json!({
-                    "guest": folder.guest, "host": folder.host, "access": folder.access,
+                    "guest": folder.guest, "host": folder.host.to_string_lossy(), "access": folder.access,
                 })).collect::<Vec<_>>(),
                 "env": served.env,
                 "beyond": served.capability_names,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueHint};
-use toml_edit::{Array, DocumentMut, Item, RawString, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
 use toolhost_contract::policy::Decision;
 use toolhost_contract::{Principal, text};
 use toolhost_kernel::{NoPrompter, Prompter};
 
-use crate::config::{EditedFile, RuleText};
+use crate::config::{EditedFile, RuleText, push_item, remove_item};
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
 use crate::input;
@@ -100,7 +100,7 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
 }
 
 /// Writes the file unless the result is invalid, says what was done with the rules, and returns the new settings.
-fn write(file: &EditedFile, done: &str, rules: &[&str]) -> Result<CliSettings, CliError> {
+fn write(file: &mut EditedFile, done: &str, rules: &[&str]) -> Result<CliSettings, CliError> {
     let settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
     file.write()?;
     let message = format!(
@@ -126,7 +126,7 @@ async fn allow(args: RulesArgs) -> Result<Exit, CliError> {
         print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
-    let settings = write(&file, "added to", &added)?;
+    let settings = write(&mut file, "added to", &added)?;
     warn_of_unknown_tools(&settings, &added).await;
     Ok(Exit::Ok)
 }
@@ -138,7 +138,7 @@ fn remove(args: &RulesArgs) -> Result<Exit, CliError> {
     remove_allow_rules(&mut file.document, &rules).map_err(|reason| {
         CliError::new(Exit::Usage, format!("{}: {reason}", file.path().display()))
     })?;
-    write(&file, "removed from", &rules)?;
+    write(&mut file, "removed from", &rules)?;
     Ok(Exit::Ok)
 }
 
@@ -188,7 +188,7 @@ fn add_allow_rules<'a>(
     let mut added = Vec::new();
     for rule in rules.iter().map(RuleText::as_str) {
         if !list.iter().any(|known| known.as_str() == Some(rule)) {
-            list.push(rule);
+            push_item(list, rule);
             added.push(rule);
         }
     }
@@ -227,29 +227,6 @@ fn remove_allow_rules(document: &mut DocumentMut, rules: &[&str]) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Removes an item and keeps all comments. Those before an item can be about the previous one.
-fn remove_item(list: &mut Array, index: usize) {
-    let removed = list.remove(index);
-    let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or("").to_owned();
-    let before = text(removed.decor().prefix());
-    match list.get_mut(index) {
-        Some(next) if before.contains('#') => {
-            let own = text(next.decor().prefix());
-            next.decor_mut()
-                .set_prefix(before + own.trim_start_matches([' ', '\t']));
-        }
-        // The first item takes the place of the one before.
-        Some(next) if index == 0 && !text(next.decor().prefix()).contains('#') => {
-            next.decor_mut().set_prefix(before);
-        }
-        None if before.contains('#') => {
-            let trailing = text(Some(list.trailing()));
-            list.set_trailing(before.trim_end_matches([' ', '\t', '\n']).to_owned() + &trailing);
-        }
-        _ => {}
-    }
 }
 
 async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
@@ -357,6 +334,21 @@ mod tests {
         .assert_eq(&empty.to_string());
         let mut wrong: DocumentMut = "policy = 3".parse().unwrap();
         assert!(add_allow_rules(&mut wrong, &rules).is_err());
+    }
+
+    #[test]
+    fn a_rule_is_added_below_the_comment_of_the_last_one() {
+        let text = "[policy]\nallow = [\n  \"a\", # about a\n]\n";
+        let mut document: DocumentMut = text.parse().unwrap();
+        add_allow_rules(&mut document, &["grep".parse().unwrap()]).unwrap();
+        expect![[r#"
+            [policy]
+            allow = [
+              "a", # about a
+              "grep",
+            ]
+        "#]]
+        .assert_eq(&document.to_string());
     }
 
     #[test]

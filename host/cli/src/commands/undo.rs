@@ -1,6 +1,7 @@
 //! `host undo`: previews and undoes file changes made by calls.
 
 mod selection;
+mod sequence;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ use toolhost_store::{CommitFilter, CommitRow, CommitState, Store};
 
 pub use self::selection::Selection;
 use self::selection::{
-    MAX_COMMITS, changes_of, changes_path_below, id, later_changes, resolve, select,
+    MAX_COMMITS, call_of, changes_of, changes_path_below, id, later_changes, resolve, select,
 };
 use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::records::{Records, StoreArgs, format_time, now};
@@ -36,6 +37,7 @@ Examples:
   host undo                     show the last change below this directory, and undo it after y
   host undo notes.md            the last change of a file
   host undo --list notes.md     all recorded changes of a file, with the ids of their calls
+  host undo --list c-1a2b3c     those of a call
   host undo --dry-run           only show the difference
   host undo --redo              apply again what was undone last
 
@@ -174,6 +176,9 @@ pub async fn revert(
 ) -> Result<Exit, CliError> {
     let staging = staging::open_in_store(store)?;
     let rows = select(store, selection, direction)?;
+    if rows.len() > 1 {
+        check_sequence(store, &rows, direction)?;
+    }
     preview(store, &staging, &rows, direction, confirmation)?;
     match confirmation {
         Confirmation::DryRun => return Ok(Exit::Ok),
@@ -188,7 +193,7 @@ pub async fn revert(
     let files: Arc<dyn CommitRecovery> = Arc::new(staging);
     for row in &rows {
         let reverted = undo::undo(store, &files, row, now()).await;
-        reverted.map_err(|error| undo_error(store, row, direction, error))?;
+        reverted.map_err(|error| undo_error(store, &rows, row, direction, error))?;
         let opposite = match direction {
             Direction::Undo => commands.redo,
             Direction::Redo => commands.undo,
@@ -203,6 +208,18 @@ pub async fn revert(
         print(&line).or_exit(Exit::Internal)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Fails if one of several commits could not be undone after those before it, before the first one is undone.
+fn check_sequence(store: &Store, rows: &[CommitRow], direction: Direction) -> Result<(), CliError> {
+    let Some((row, conflicts)) = sequence::first_conflict(rows)? else {
+        return Ok(());
+    };
+    let conflicts = conflicts.iter().map(ToString::to_string).collect();
+    let conflict = UndoError::Conflict(conflicts);
+    let CliError { exit, error } = undo_error(store, rows, row, direction, conflict);
+    let message = format!("nothing was {}: {error}", direction.past());
+    Err(CliError::new(exit, message))
 }
 
 /// Prints what would change. Fails if a file has changed since, before the user is asked.
@@ -225,10 +242,10 @@ fn preview(
         let preview = staging
             .preview_undo(&row.body)
             .map_err(|error| failed(row, &error))?;
-        // The changes of several commits can build on each other, so only a single one is compared with the files here.
+        // The changes of several commits can build on each other: `check_sequence` compares them with the files.
         if let ([_], false) = (rows, preview.conflicts.is_empty()) {
             let conflict = UndoError::Conflict(preview.conflicts);
-            return Err(undo_error(store, row, direction, conflict));
+            return Err(undo_error(store, rows, row, direction, conflict));
         }
         let title = title(store, row, direction, &preview.changes);
         let (changes, hidden) =
@@ -258,11 +275,16 @@ fn time_of_call(store: &Store, row: &CommitRow) -> String {
     format_time(call.map_or(row.at_ms, |call| call.created_ms))
 }
 
-/// Lists recorded changes below a directory, or those of a path.
+/// Lists recorded changes below a directory, or those of a call or a path.
 fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, CliError> {
-    let path = name.map(|name| resolve(Path::new(name)).or_exit(Exit::Usage));
-    let path = path.transpose()?.unwrap_or_else(|| directory.to_owned());
+    let call = name.map(|name| call_of(store, name));
+    let call = call.transpose()?.flatten();
+    let path = match name {
+        Some(name) if call.is_none() => resolve(Path::new(name)).or_exit(Exit::Usage)?,
+        _ => directory.to_owned(),
+    };
     let filter = CommitFilter {
+        call: call.clone(),
         limit: MAX_COMMITS,
         ..CommitFilter::default()
     };
@@ -273,7 +295,7 @@ fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, Cli
         if cells.len() == MAX_LISTED {
             break;
         }
-        if changes_path_below(row, &path)? {
+        if call.is_some() || changes_path_below(row, &path)? {
             let state = states.get(row.id.as_str()).copied().unwrap_or(row.state);
             cells.push(vec![
                 time_of_call(store, row),
@@ -285,8 +307,14 @@ fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, Cli
         }
     }
     if cells.is_empty() {
-        let shown = text::escape_line(&path.to_string_lossy(), 1_000);
-        print(&format!("no call has changed {shown}")).or_exit(Exit::Internal)?;
+        let message = match &call {
+            Some(call) => format!("call {} has changed no files", id(call)),
+            None => format!(
+                "no call has changed {}",
+                text::escape_line(&path.to_string_lossy(), 1_000)
+            ),
+        };
+        print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
     let shown = table(&["TIME", "CALL", "TOOL", "STATE", "CHANGED"], cells);
@@ -412,7 +440,14 @@ fn confirmed(direction: Direction) -> Result<bool, CliError> {
     })
 }
 
-fn undo_error(store: &Store, row: &CommitRow, direction: Direction, error: UndoError) -> CliError {
+/// The error of one of the commits that are undone together.
+fn undo_error(
+    store: &Store,
+    rows: &[CommitRow],
+    row: &CommitRow,
+    direction: Direction,
+    error: UndoError,
+) -> CliError {
     let call = format!("{} of call {}", id(&row.tool), id(&row.call));
     match error {
         UndoError::Conflict(paths) => {
@@ -420,7 +455,7 @@ fn undo_error(store: &Store, row: &CommitRow, direction: Direction, error: UndoE
                 .iter()
                 .map(|path| text::escape_line(path, 1_000))
                 .collect();
-            let later = later_changes(store, row).unwrap_or_default();
+            let later = later_changes(store, row, rows).unwrap_or_default();
             let later: Vec<String> = later
                 .iter()
                 .map(|later| format!("host undo {}  ({})", id(&later.call), id(&later.tool)))

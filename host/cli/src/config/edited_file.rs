@@ -1,13 +1,14 @@
 //! A configuration file that a command changes. Its comments and all other lines are kept.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use toml_edit::DocumentMut;
 use toolhost::HostPaths;
-use toolhost_hostfiles::read_text;
+use toolhost_hostfiles::{lock_within, read_text};
 
 use super::read::parse_document;
 use crate::exit::{CliError, Exit, OrExit as _, current_directory};
@@ -15,12 +16,18 @@ use crate::exit::{CliError, Exit, OrExit as _, current_directory};
 /// Maximum size in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
+/// How long to wait for another command that edits the file.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Locked from [`Self::open`] to [`Self::write`], so that commands which edit the same file run one after another.
 pub struct EditedFile {
     /// Absolute.
     path: PathBuf,
     /// `None` if the file does not exist yet.
     before: Option<String>,
     pub document: DocumentMut,
+    /// The directory of the file. The file itself cannot be locked, because it is replaced.
+    lock: Option<File>,
 }
 
 impl EditedFile {
@@ -31,7 +38,8 @@ impl EditedFile {
             let message = "no home directory for a configuration file; set HOME or XDG_CONFIG_HOME";
             return Err(CliError::new(Exit::Usage, message));
         };
-        Self::read(&current_directory()?.join(path)).or_exit(Exit::Config)
+        let path = current_directory()?.join(path);
+        Self::read(&path).or_exit(Exit::Config)
     }
 
     fn read(path: &Path) -> anyhow::Result<Self> {
@@ -42,16 +50,19 @@ impl EditedFile {
                 "{name}: commands edit only .toml files; make this change by hand"
             ));
         }
-        let before = match read_text(path, MAX_BYTES) {
-            Ok(text) => Some(text),
+        let lock = match target(path).and_then(|target| lock_directory(&target)) {
+            Ok(lock) => Some(lock),
+            // `write` creates the directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(name),
         };
+        let before = read_if_exists(path).with_context(name)?;
         let document = parse_document(path, before.as_deref().unwrap_or_default())?;
         Ok(Self {
             path: path.to_owned(),
             before,
             document,
+            lock,
         })
     }
 
@@ -59,45 +70,72 @@ impl EditedFile {
         &self.path
     }
 
-    /// Writes the changed document.
-    pub fn write(&self) -> Result<(), CliError> {
-        self.write_text(&self.document.to_string())
+    /// Lets other commands edit the file while the user is asked. [`Self::write`] fails if one did.
+    pub fn release_lock(&mut self) {
+        self.lock = None;
     }
 
-    /// Restores what the file was when it was opened.
-    pub fn restore(&self) -> Result<(), CliError> {
-        match &self.before {
-            Some(before) => self.write_text(before),
-            None => self.changed(fs::remove_file(&self.path)),
-        }
+    /// Writes the changed document and releases the lock. Fails if the file has changed since it was opened.
+    pub fn write(&mut self) -> Result<(), CliError> {
+        let written = self.replace();
+        self.release_lock();
+        written
+            .with_context(|| self.path.display().to_string())
+            .or_exit(Exit::Config)
     }
 
     /// Replaces the file atomically.
-    fn write_text(&self, text: &str) -> Result<(), CliError> {
-        let written = || -> io::Result<()> {
-            let folder = self.path.parent().unwrap_or(&self.path);
-            fs::create_dir_all(folder)?;
-            // A symlink is followed and stays a symlink.
-            let target = if self.path.is_symlink() {
-                fs::canonicalize(&self.path)?
-            } else {
-                self.path.clone()
-            };
-            let directory = target.parent().unwrap_or(folder);
-            let mut new = tempfile::NamedTempFile::new_in(directory)?;
-            new.write_all(text.as_bytes())?;
-            if let Ok(known) = fs::metadata(&target) {
-                new.as_file().set_permissions(known.permissions())?;
-            }
-            new.persist(&target).map_err(|error| error.error)?;
-            Ok(())
-        };
-        self.changed(written())
+    fn replace(&mut self) -> anyhow::Result<()> {
+        let target = target(&self.path)?;
+        let directory = target.parent().unwrap_or(&target);
+        fs::create_dir_all(directory)?;
+        if self.lock.is_none() {
+            self.lock = Some(lock_directory(&target)?);
+        }
+        if read_if_exists(&self.path)? != self.before {
+            bail!(
+                "another program has changed the file meanwhile; nothing was written; run the command again"
+            );
+        }
+        let mut new = tempfile::NamedTempFile::new_in(directory)?;
+        new.write_all(self.document.to_string().as_bytes())?;
+        if let Ok(known) = fs::metadata(&target) {
+            new.as_file().set_permissions(known.permissions())?;
+        }
+        new.persist(&target).map_err(|error| error.error)?;
+        Ok(())
     }
+}
 
-    fn changed(&self, result: io::Result<()>) -> Result<(), CliError> {
-        let result = result.with_context(|| self.path.display().to_string());
-        result.or_exit(Exit::Config)
+/// A symlink is followed and stays a symlink.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    if path.is_symlink() {
+        fs::canonicalize(path)
+    } else {
+        Ok(path.to_owned())
+    }
+}
+
+/// Waits for the lock on the directory of a file, which is held until the result is dropped.
+fn lock_directory(file: &Path) -> io::Result<File> {
+    let path = file.parent().unwrap_or(file);
+    let directory = File::open(path)?;
+    match lock_within(&directory, LOCK_PATIENCE) {
+        Ok(()) => Ok(directory),
+        Err(TryLockError::Error(error)) => Err(error),
+        Err(TryLockError::WouldBlock) => Err(io::Error::other(format!(
+            "another program holds a lock on {} for more than {} s; end it, and run the command again",
+            path.display(),
+            LOCK_PATIENCE.as_secs()
+        ))),
+    }
+}
+
+fn read_if_exists(path: &Path) -> io::Result<Option<String>> {
+    match read_text(path, MAX_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -105,34 +143,65 @@ impl EditedFile {
 mod tests {
     use super::*;
 
+    fn set_mode(file: &mut EditedFile) -> Result<(), CliError> {
+        file.document["mode"] = toml_edit::value("plan");
+        file.write()
+    }
+
     #[test]
-    fn a_file_is_changed_and_restored() {
+    fn a_file_is_created_or_changed_and_a_link_stays_a_link() {
         const BEFORE: &str = "# mine\nplugins = [\"p\"] # here\n";
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/toolhost.toml");
-        let mut file = EditedFile::open(Some(&path)).unwrap();
-        file.document["mode"] = toml_edit::value("plan");
-        file.write().unwrap();
+        set_mode(&mut EditedFile::open(Some(&path)).unwrap()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "mode = \"plan\"\n");
-        file.restore().unwrap();
-        assert!(!path.exists());
 
         let link = directory.path().join("link.toml");
         fs::write(&path, BEFORE).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let mut file = EditedFile::open(Some(&link)).unwrap();
-        file.document["mode"] = toml_edit::value("plan");
-        file.write().unwrap();
+        set_mode(&mut EditedFile::open(Some(&link)).unwrap()).unwrap();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
             format!("{BEFORE}mode = \"plan\"\n")
         );
-        file.restore().unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), BEFORE);
         assert!(link.is_symlink());
         fs::remove_file(&path).unwrap();
-        let file = EditedFile::open(Some(&link)).unwrap();
+        let mut file = EditedFile::open(Some(&link)).unwrap();
         assert!(file.write().is_err() && link.is_symlink());
+    }
+
+    #[test]
+    fn a_file_that_has_changed_meanwhile_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.toml");
+        for before in [None, Some("a = 1\n")] {
+            let _ = before.map(|text| fs::write(&path, text).unwrap());
+            let mut file = EditedFile::open(Some(&path)).unwrap();
+            file.release_lock();
+            fs::write(&path, "b = 2\n").unwrap();
+            let error = set_mode(&mut file).unwrap_err().error;
+            assert!(format!("{error:#}").contains("meanwhile"), "{error:#}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "b = 2\n");
+        }
+    }
+
+    #[test]
+    fn edits_at_the_same_time_are_all_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.toml");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    for number in 0..10 {
+                        let mut file = EditedFile::open(Some(path)).unwrap();
+                        file.document[&format!("k{thread}_{number}")] = toml_edit::value(number);
+                        file.write().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(EditedFile::open(Some(&path)).unwrap().document.len(), 40);
     }
 
     #[test]

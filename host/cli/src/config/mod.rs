@@ -24,6 +24,7 @@ mod positions;
 mod project;
 mod read;
 mod rule_text;
+mod toml_edits;
 mod tools;
 mod values;
 
@@ -33,12 +34,14 @@ pub use expand::expand_variables;
 pub use external_access::ProgramName;
 pub use file::Config;
 pub use hook::{HookTable, HookTarget, OnFailure};
+pub use key_case::to_snake_case;
 pub use mcp::McpTable;
 pub use other_systems::{McpServer, SandboxSetting, SandboxTable, Secret, WebSearch};
 pub use policy::{ImportKind, PermissionTable, PolicyTable};
 pub use project::ProjectTable;
 pub use read::{FileFormat, parse, parse_value, read, read_trusted};
 pub use rule_text::RuleText;
+pub use toml_edits::{push_item, remove_entry, remove_item};
 pub use values::{Bound, PathEntry, UseTools, Variable};
 
 /// How many calls of each kind run concurrently.

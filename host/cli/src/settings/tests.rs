@@ -132,7 +132,7 @@ fn tools_can_be_disabled_and_have_timeouts() {
     assert_eq!(kernel.max_timeout, seconds(10));
     assert_eq!(
         kernel.tool_timeouts,
-        BTreeMap::from([("c".to_owned(), seconds(5)), ("d".to_owned(), seconds(10))])
+        BTreeMap::from([("c".to_owned(), seconds(5)), ("d".to_owned(), seconds(60))])
     );
     let of = |plugin: &str, request| {
         settings

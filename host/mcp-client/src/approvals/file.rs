@@ -3,19 +3,17 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use toolhost_hostfiles::open_regular_no_follow;
+use toolhost_hostfiles::{lock_within, open_regular_no_follow};
 
 use super::{ApprovalError, ApprovedServer};
 use crate::private_files::{private_file, private_folder};
 
 /// Above the size of any file that is written.
 const MAX_FILE: u64 = 64 << 20;
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The digest of an approval, without its tools.
 #[derive(Deserialize)]
@@ -95,16 +93,10 @@ pub fn lock(folder: &Path, server: &str, patience: Duration) -> Result<File, App
         Ok(file) => file,
         Err(source) => return Err(ApprovalError::Io { path, source }),
     };
-    let end = Instant::now() + patience;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(source)) => return Err(ApprovalError::Io { path, source }),
-            Err(TryLockError::WouldBlock) if Instant::now() >= end => {
-                return Err(ApprovalError::Busy { path });
-            }
-            Err(TryLockError::WouldBlock) => thread::sleep(POLL_INTERVAL),
-        }
+    match lock_within(&file, patience) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(source)) => Err(ApprovalError::Io { path, source }),
+        Err(TryLockError::WouldBlock) => Err(ApprovalError::Busy { path }),
     }
 }
 

@@ -166,26 +166,21 @@ fn apply(args: &LearnArgs, config: ServerConfig, proposal: &Proposal) -> Result<
     let agreed = extended(config, proposal);
     let mut file = open_config(&file_args, &settings)?;
     edit::extend_sandbox(&mut file.document, &args.name, proposal).or_exit(Exit::Config)?;
+    let settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
+    check_unchanged(&server_config(&settings, &args.name)?, &agreed)?;
+    if !args.yes {
+        file.release_lock();
+    }
     let question = format!("allow all of it, in {}?", shown_path(file.path()));
     if confirm_unless(&question, args.yes) != Some(true) {
         note("nothing was changed");
         return Ok(());
     }
     file.write()?;
-    let read = FileArgs {
-        config: Some(file.path().to_owned()),
-    };
-    let approved = load(&read).and_then(|settings| {
-        check_unchanged(&server_config(&settings, &args.name)?, &agreed)?;
-        let keep = ServerStorage::from_settings(&settings);
-        keep.approvals
-            .approve(&args.name, agreed.digest())
-            .or_exit(Exit::Store)?;
-        Ok(settings)
-    });
-    let settings = approved.inspect_err(|_| {
-        let _ = file.restore();
-    })?;
+    let keep = ServerStorage::from_settings(&settings);
+    keep.approvals
+        .approve(&args.name, agreed.digest())
+        .or_exit(Exit::Store)?;
     note(&format!(
         "changed {} in {}",
         args.name,

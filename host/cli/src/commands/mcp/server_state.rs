@@ -99,7 +99,7 @@ fn to_json(known: &ConfiguredServer) -> Value {
             TransportConfig::Stdio(program) => {
                 shown["command"] = json!(program.command);
                 shown["args"] = json!(program.args);
-                shown["cwd"] = json!(program.cwd);
+                shown["cwd"] = json!(program.cwd.to_string_lossy());
                 shown["env"] = json!(program.env.keys().collect::<Vec<_>>());
                 if let ServerSandbox::Confined(profile) = &program.sandbox {
                     shown["sandbox"] = json!(profile.lines());

@@ -10,7 +10,7 @@ use toolhost_contract::{Digest, PluginName, side_manifest_path, text};
 use toolhost_hostfiles::read_regular;
 use toolhost_packages::{
     MAX_BUNDLE, MAX_PLUGIN, PublicKey, Publication, Reference, Registry, RegistryReference,
-    RevocationList, bundle_path, sign,
+    RevocationList, bundle_path, check_subject, sign,
 };
 use toolhost_runtime::file_digest;
 
@@ -81,7 +81,7 @@ pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
     let name = format!("{}.wasm", manifest.name);
     let bundle = match &args.key {
         Some(key) => Some(sign(&key::read(key)?, &name, loaded.digest())),
-        None => existing_bundle(file)?,
+        None => existing_bundle(file, loaded.digest())?,
     };
     if bundle.is_none() {
         note("warning: the package is not signed; sign it with --key");
@@ -106,17 +106,25 @@ pub async fn publish(args: PublishArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// The signature beside the file. It is not verified, because no key is named.
-fn existing_bundle(file: &Path) -> Result<Option<String>, CliError> {
+/// The signature beside the file. Its author is not verified, because no key is named.
+fn existing_bundle(file: &Path, digest: Digest) -> Result<Option<String>, CliError> {
     let path = bundle_path(file);
-    match toolhost_hostfiles::read_text(&path, MAX_BUNDLE) {
-        Ok(bundle) => Ok(Some(bundle)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+    let bundle = match toolhost_hostfiles::read_text(&path, MAX_BUNDLE) {
+        Ok(bundle) => bundle,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());
-            Err(CliError::new(Exit::Usage, message))
+            return Err(CliError::new(Exit::Usage, message));
         }
-    }
+    };
+    check_subject(&bundle, digest).map_err(|error| {
+        let message = format!(
+            "{}: {error}; sign the file again with `host sign`, or publish it with --key",
+            path.display()
+        );
+        CliError::new(Exit::Signature, message)
+    })?;
+    Ok(Some(bundle))
 }
 
 pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {

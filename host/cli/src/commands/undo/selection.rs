@@ -77,13 +77,13 @@ fn named(store: &Store, name: &str, direction: Direction) -> Result<Vec<CommitRo
     if let Some(row) = store.commit_row(name).or_exit(Exit::Store)? {
         return require_done(row, direction).map(|row| vec![row]);
     }
-    let filter = CommitFilter {
-        call: Some(name.to_owned()),
-        ..CommitFilter::default()
-    };
-    let is_call = store.call(name).or_exit(Exit::Store)?.is_some();
-    if is_call || !store.commits(&filter).or_exit(Exit::Store)?.is_empty() {
-        return all(store, filter, &format!("call `{}`", id(name)), direction);
+    if let Some(call) = call_of(store, name)? {
+        let named = format!("call `{}`", id(&call));
+        let filter = CommitFilter {
+            call: Some(call),
+            ..CommitFilter::default()
+        };
+        return all(store, filter, &named, direction);
     }
     let path = resolve(Path::new(name)).or_exit(Exit::Usage)?;
     let below = |row: &CommitRow| changes_path_below(row, &path);
@@ -100,6 +100,20 @@ fn named(store: &Store, name: &str, direction: Direction) -> Result<Vec<CommitRo
         );
         CliError::new(Exit::Usage, message)
     })
+}
+
+/// The id of a call, given itself or the id of one of its commits.
+pub fn call_of(store: &Store, name: &str) -> Result<Option<String>, CliError> {
+    if let Some(row) = store.commit_row(name).or_exit(Exit::Store)? {
+        return Ok(Some(row.call));
+    }
+    let filter = CommitFilter {
+        call: Some(name.to_owned()),
+        ..CommitFilter::default()
+    };
+    let is_call = store.call(name).or_exit(Exit::Store)?.is_some()
+        || !store.commits(&filter).or_exit(Exit::Store)?.is_empty();
+    Ok(is_call.then(|| name.to_owned()))
 }
 
 /// All commits of a call, batch or session.
@@ -214,8 +228,13 @@ pub fn is_undo(store: &Store, row: &CommitRow) -> Result<bool, CliError> {
     Ok(undo)
 }
 
-/// Later changes of paths of this commit, as far as they are in effect: they have to be undone first.
-pub fn later_changes(store: &Store, row: &CommitRow) -> Result<Vec<CommitRow>, CliError> {
+/// Later changes of paths of this commit, as far as they are in effect: they have to be undone first. Without those that
+/// are undone together with it.
+pub fn later_changes(
+    store: &Store,
+    row: &CommitRow,
+    together: &[CommitRow],
+) -> Result<Vec<CommitRow>, CliError> {
     let paths = paths_of(row)?;
     let filter = CommitFilter {
         limit: MAX_COMMITS,
@@ -224,7 +243,9 @@ pub fn later_changes(store: &Store, row: &CommitRow) -> Result<Vec<CommitRow>, C
     let rows = store.commits(&filter).or_exit(Exit::Store)?;
     let mut later = Vec::new();
     for newer in rows.into_iter().take_while(|newer| newer.id != row.id) {
-        let is_live = newer.state == CommitState::Done && !is_undo(store, &newer)?;
+        let is_live = newer.state == CommitState::Done
+            && together.iter().all(|one| one.id != newer.id)
+            && !is_undo(store, &newer)?;
         if is_live && !paths_of(&newer)?.is_disjoint(&paths) {
             later.push(newer);
         }

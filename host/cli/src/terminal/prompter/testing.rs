@@ -95,7 +95,7 @@ pub fn question(spec: &QuestionSpec) -> (Question, Call) {
         definition: None,
         input: &spec.input,
         subject: &subject,
-        timeout: None,
+        timeout: tool.default_timeout(),
         caller: &caller,
         mode: None,
         restriction: None,
