@@ -155,3 +155,27 @@ fn r_111_turns_and_mcp_clients_narrow_their_calls() {
     let answer = call(json!("in"));
     assert!(answer.contains("-32602"), "{answer}");
 }
+
+#[test]
+fn r_111_the_record_of_a_call_shows_to_what_it_was_narrowed() {
+    let guest = guest();
+    let state = tempfile::tempdir().unwrap();
+    let grant = format!("{}:rw", guest.workspace().display());
+    let plugin = guest.plugin();
+    let run = |args: &[&str]| {
+        let mut host = host(args);
+        host.env("TOOLHOST_STATE_DIR", state.path());
+        let ended = CommandResult::of(&host.output().unwrap());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stdout
+    };
+    let input = json!({"steps": ["read in/a"]}).to_string();
+    let mut call = vec!["call", "script", &input, "--allow-path", &grant];
+    call.extend(["--plugins", plugin.to_str().unwrap(), "--mode", "yolo"]);
+    call.extend(["--only-path", "in", "--only-path", "/workspace"]);
+    run(&call);
+    let calls: Value = serde_json::from_str(&run(&["calls", "--json"])).unwrap();
+    assert_eq!(calls[0]["onlyPaths"], json!([["in", "/workspace"]]));
+    let shown = run(&["calls", calls[0]["id"].as_str().unwrap()]);
+    assert!(shown.contains("only in   in, /workspace\n"), "{shown}");
+}

@@ -400,6 +400,31 @@ fn documents_name_only_what_exists() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// Codes that the host and the shipped plugins give to errors. Codes that are computed are not found.
+#[test]
+fn every_error_code_is_documented() {
+    let page = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let code = Regex::new(r#"(?:\.code\(|Failure::new\()\s*"([a-z_]+)""#).unwrap();
+    let (mut codes, mut wrong) = (0, String::new());
+    let is_searched = |file: &&String| is_product_code(file) && !file.starts_with("sdk/");
+    for file in tracked().iter().filter(is_searched) {
+        let text = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let product = text.split("\nmod tests {").next().unwrap_or_default();
+        for found in code.captures_iter(product) {
+            codes += 1;
+            if !page.contains(&format!("`{}`", &found[1])) {
+                let _ = writeln!(
+                    wrong,
+                    "{file}: docs/errors.md does not name `{}`",
+                    &found[1]
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(codes > 150, "{codes}");
+}
+
 /// Names in the code map of ARCHITECTURE.md are files or directories of their crate, with or without an extension.
 #[test]
 fn the_code_map_names_only_what_exists() {

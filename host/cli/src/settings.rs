@@ -39,7 +39,7 @@ pub use mcp::McpSettings;
 pub use policy::RuleLists;
 pub use servers::{DiscoverySettings, ServerSettings};
 
-use paths::{assign_guest_paths, merge_paths};
+use paths::{assign_guest_paths, check_rooted_paths, merge_paths};
 
 #[derive(Debug, Clone)]
 pub struct CliSettings {
@@ -183,7 +183,7 @@ impl CliSettings {
             rules: config.rules,
             file: config_file.as_deref(),
             base,
-            paths: &core.paths,
+            core: &core,
             world,
             of_file: &of_file,
             has_callback: core.hooks.iter().any(HookSettings::is_deciding),
@@ -208,13 +208,15 @@ impl CliSettings {
             .extend(server_programs(&servers, discovery.as_ref()));
         core.config_file = config_file;
         core.secrets = mcp.state_key.iter().cloned().collect();
+        let mut warnings = resolved.warnings;
+        warnings.extend(check_rooted_paths(&core));
         Ok(Self {
             lacks_state_dir: core.store.is_none() && !is_store_disabled(args, &config.store),
             core,
             servers,
             discovery,
             lists: resolved.lists,
-            warnings: resolved.warnings,
+            warnings,
             verbose: args.verbose,
             mcp,
             excludes,

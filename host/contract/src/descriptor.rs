@@ -44,12 +44,12 @@ pub struct Descriptor {
 impl Descriptor {
     /// The tool's own timeout, else the default for its kind.
     pub fn default_timeout(&self) -> Duration {
-        self.timeout
-            .unwrap_or(if self.annotations.open_world == Some(true) {
-                Limits::NETWORK_TIMEOUT
-            } else {
-                Limits::DEFAULT_TIMEOUT
-            })
+        let by_kind = if self.annotations.open_world == Some(true) {
+            Limits::NETWORK_TIMEOUT
+        } else {
+            Limits::DEFAULT_TIMEOUT
+        };
+        self.timeout.unwrap_or(by_kind)
     }
 
     /// Creates a descriptor with defaults for all optional members.

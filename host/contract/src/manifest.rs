@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::units::{parse_duration, parse_size};
+use crate::units::{parse_positive_duration, parse_size};
 use crate::{Effect, Limits, PluginName, ToolName, serde_errors};
 
 /// Name of the custom section that contains the manifest in a component.
@@ -235,7 +235,7 @@ fn size<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>
 fn duration<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
-    parse_duration(&String::deserialize(deserializer)?)
+    parse_positive_duration(&String::deserialize(deserializer)?)
         .map(Some)
         .map_err(serde::de::Error::custom)
 }
@@ -522,6 +522,10 @@ mod tests {
         check_error(
             &format!("{HEAD}[limits]\nmemory = \"lots\"\n"),
             expect!["plugin.toml:5: `lots` is not a size such as `512KiB` or `64MiB`"],
+        );
+        check_error(
+            &format!("{HEAD}[limits]\ntimeout = \"0s\"\n"),
+            expect!["plugin.toml:5: `0s` is not a duration of at least `1ms`"],
         );
     }
 }

@@ -4,21 +4,45 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::text;
 
 /// The directories that a call may use, as a part of those that were granted. Without any path the call may use no
 /// directory.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Vec<OnlyPath>")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<OnlyPath>", into = "Vec<OnlyPath>")]
 pub struct OnlyPaths(Arc<[OnlyPath]>);
 
 impl OnlyPaths {
     pub const MAX_PATHS: usize = 64;
+    /// Maximum number of paths in the text.
+    const MAX_SHOWN: usize = 8;
 
     pub fn iter(&self) -> impl Iterator<Item = &OnlyPath> {
         self.0.iter()
+    }
+}
+
+impl fmt::Display for OnlyPaths {
+    /// Escapes the paths and shortens the list.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no directory");
+        }
+        let shown = self.iter().take(Self::MAX_SHOWN);
+        let shown: Vec<String> = shown.map(ToString::to_string).collect();
+        f.write_str(&shown.join(", "))?;
+        match self.0.len() - shown.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl From<OnlyPaths> for Vec<OnlyPath> {
+    fn from(paths: OnlyPaths) -> Self {
+        paths.0.to_vec()
     }
 }
 
@@ -38,8 +62,8 @@ impl TryFrom<Vec<OnlyPath>> for OnlyPaths {
 }
 
 /// A directory as a guest names it, `/workspace/src`, relative to `/workspace`, or with its path on the host.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct OnlyPath(String);
 
 impl OnlyPath {
@@ -55,6 +79,12 @@ impl fmt::Display for OnlyPath {
     /// Escapes and shortens the path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&text::escape_line(&self.0, 200))
+    }
+}
+
+impl From<OnlyPath> for String {
+    fn from(path: OnlyPath) -> Self {
+        path.0
     }
 }
 

@@ -10,13 +10,14 @@
 //! 4. saved approvals, when the decision is ask;
 //! 5. the user; without a way to prompt, the call is denied.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::variables::Variables;
-use crate::{Descriptor, Digest, Effect, PluginName, Principal, ToolName};
+use crate::{Descriptor, Digest, Effect, OnlyPaths, PluginName, Principal, ToolName};
 
 mod approval;
 mod authorized_command;
@@ -25,6 +26,7 @@ mod decide;
 mod diagnostic;
 mod domain_pattern;
 mod evaluation;
+mod exclude_patterns;
 mod explanation;
 #[cfg(test)]
 mod fuzz;
@@ -56,6 +58,7 @@ pub use approval::{
 pub use authorized_command::{AuthorizedCommand, AuthorizedTask, RunningJob};
 pub use decide::StagedGrant;
 pub use diagnostic::{Diagnostic, RuleSource, Severity};
+pub use exclude_patterns::{RebaseError, rebase_excludes};
 pub use explanation::Explanation;
 pub use grant::{Denial, DenialCode, FileAccess, Grant, STAGED_AUTHORIZER};
 pub use inherited::InheritedRules;
@@ -115,6 +118,13 @@ pub struct PolicyRequest<'a> {
     pub effects_known: bool,
 }
 
+impl PolicyRequest<'_> {
+    /// The lists of directories to which callers narrowed the call.
+    pub fn only_paths(&self) -> &[OnlyPaths] {
+        self.restriction.map_or(&[], Restriction::only_paths)
+    }
+}
+
 /// Hook decisions for a call before it runs. A deny or a result from a hook ends the call earlier and is not included.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HookDecisions {
@@ -150,13 +160,27 @@ const UNMATCHABLE_PATH: &str = "/\0";
 #[derive(Debug, Clone, Default)]
 pub struct Restriction {
     layers: Vec<Policy>,
+    /// For display: the directories as the callers named them. The layers enforce them.
+    only_paths: Vec<OnlyPaths>,
 }
 
 impl Restriction {
     pub fn new(policy: Policy) -> Self {
         Self {
             layers: vec![policy],
+            only_paths: Vec::new(),
         }
+    }
+
+    /// The lists to which callers narrowed the call, as they named them.
+    pub fn only_paths(&self) -> &[OnlyPaths] {
+        &self.only_paths
+    }
+
+    #[must_use]
+    pub fn named(mut self, only_paths: OnlyPaths) -> Self {
+        self.only_paths.push(only_paths);
+        self
     }
 
     /// Denies accesses to files outside these directories, which are paths on the host, and nothing else. Paths of calls
@@ -211,6 +235,11 @@ impl Restriction {
                 both.layers.push(layer.clone());
             }
         }
+        for list in &other.only_paths {
+            if !both.only_paths.contains(list) {
+                both.only_paths.push(list.clone());
+            }
+        }
         both
     }
 }
@@ -257,6 +286,8 @@ pub struct PolicySpec {
     /// In file order; of equally strong rules the first one decides.
     pub rules: Vec<RuleSpec>,
     pub path_context: PathContext,
+    /// The directories of plugins that have their own, in place of those of `path_context`.
+    pub plugin_mounts: BTreeMap<PluginName, Vec<Mount>>,
     /// Directory of plans; in mode plan, `*.md` files below it may be written.
     pub plan_dir: Option<String>,
     /// Protected paths in addition to the built-in table.
@@ -279,6 +310,7 @@ impl Default for PolicySpec {
             mode: Mode::Default,
             rules: Vec::new(),
             path_context: PathContext::default(),
+            plugin_mounts: BTreeMap::new(),
             plan_dir: None,
             protected: Vec::new(),
             allowed_paths: Vec::new(),
@@ -309,6 +341,8 @@ struct Inner {
     /// Some rule restricts reading of files.
     restricts_reads: bool,
     path_context: PathContext,
+    /// For calls of plugins with their own directories.
+    plugin_contexts: BTreeMap<PluginName, PathContext>,
     plan_dir: Option<String>,
     protected: protected::ProtectedPaths,
     allowed_paths: Arc<[String]>,
@@ -321,12 +355,26 @@ struct Inner {
     is_inherited: bool,
 }
 
+impl Inner {
+    /// How paths of this plugin's calls are resolved.
+    fn path_context_of(&self, plugin: &PluginName) -> &PathContext {
+        let own = self.plugin_contexts.get(plugin);
+        own.unwrap_or(&self.path_context)
+    }
+}
+
 impl Policy {
     /// Compiles the policy. Returns every error found; a policy with an invalid rule is rejected as a whole.
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
         let uncompiled = spec.clone();
         let nowhere = RuleSource::default();
         let mut wrong = Vec::new();
+        let plugin_contexts = spec.plugin_mounts.into_iter();
+        let plugin_contexts = plugin_contexts.map(|(plugin, mounts)| {
+            let base = spec.path_context.clone();
+            (plugin, PathContext { mounts, ..base }.with_host_names())
+        });
+        let plugin_contexts = plugin_contexts.collect();
         let path_context = spec.path_context.with_host_names();
         for (label, path) in [
             ("working directory", Some(&path_context.cwd)),
@@ -374,6 +422,7 @@ impl Policy {
                 _ => return Err(wrong),
             },
             path_context,
+            plugin_contexts,
         };
         let policy = Self {
             mode: Mode::Default,
@@ -421,6 +470,7 @@ impl Policy {
     fn with_guest_paths_of(self, other: &Policy) -> Inner {
         Inner {
             path_context: other.inner.path_context.clone(),
+            plugin_contexts: other.inner.plugin_contexts.clone(),
             ..Arc::into_inner(self.inner).expect("no other policy shares the contents")
         }
     }
@@ -429,9 +479,14 @@ impl Policy {
         self.mode
     }
 
-    /// Resolves a path as written in a call to its path on the host.
+    /// Resolves a path as written in a call to its path on the host, for plugins without their own directories.
     pub fn resolve_path(&self, path: &str) -> String {
         self.inner.path_context.resolve(path)
+    }
+
+    /// Resolves a path as written in a call of a plugin to its path on the host.
+    pub fn resolve_path_of(&self, plugin: &PluginName, path: &str) -> String {
+        self.inner.path_context_of(plugin).resolve(path)
     }
 
     /// The granted directories, as guests and the host name them.

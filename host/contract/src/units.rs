@@ -56,6 +56,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         })
 }
 
+/// Like [`parse_duration`], but refuses 0, for example for time limits.
+pub fn parse_positive_duration(text: &str) -> Result<Duration, UnitError> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err(UnitError {
+            text: crate::text::escape_line(text, 40),
+            expected: "a duration of at least `1ms`",
+        }),
+        duration => Ok(duration),
+    }
+}
+
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text
@@ -124,6 +135,11 @@ mod tests {
         for text in ["30", "", "s", "-1s", "1 fortnight"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+        assert_eq!(parse_duration("0s").unwrap(), Duration::ZERO);
+        for text in ["0s", "0d", "000 ms", "30"] {
+            assert!(parse_positive_duration(text).is_err(), "{text}");
+        }
+        assert!(parse_positive_duration("1ms").is_ok());
     }
 
     #[test]

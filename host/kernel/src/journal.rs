@@ -134,6 +134,9 @@ impl CallJournal {
         record.batch.clone_from(&context.batch);
         record.parent.clone_from(&context.parent);
         record.origin = context.origin;
+        let known = context.restriction.iter();
+        let known = known.flat_map(|restriction| restriction.only_paths());
+        record.only_paths = known.chain(&context.only_paths).cloned().collect();
         let life = Self {
             journal: Arc::clone(journal),
             record: Arc::new(record),

@@ -294,7 +294,7 @@ impl Kernel {
                 context: CallContext {
                     origin: CallOrigin::Tail,
                     parent: Some(id.clone()),
-                    tail_of_nested: context.is_nested(),
+                    tail_of: Some(context.first_origin()),
                     ..context.clone()
                 },
                 ..CallRequest::new(

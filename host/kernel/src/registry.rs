@@ -148,7 +148,15 @@ impl ToolEntry {
         self.backend.supports_staging()
             && self.tool.annotations.open_world != Some(true)
             && self.tool.kind != "execute"
+            && !self.works_through_calls()
             && !self.backend.has_external_effects(&self.tool)
+    }
+
+    /// Whether the tool can call other tools or sub-agents. These calls are authorized separately, and have effects that
+    /// cannot be staged. Read-only tools can only list them.
+    pub(crate) fn works_through_calls(&self) -> bool {
+        let requires = |need: &str| self.tool.requires.iter().any(|name| name == need);
+        self.tool.effect() > Effect::Reads && (requires("tools") || requires("agents"))
     }
 
     /// Whether calls can run concurrently on the current files and run again after a conflict.

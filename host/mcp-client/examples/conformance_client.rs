@@ -212,7 +212,7 @@ async fn call(
             definition: None,
             input: &call.input,
             subject: &Subject::default(),
-            timeout: Some(PATIENCE),
+            timeout: PATIENCE,
             caller: &call.caller,
             mode: None,
             restriction: None,

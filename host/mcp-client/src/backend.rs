@@ -12,6 +12,7 @@ use toolhost_contract::{
 };
 
 use crate::connection::{RequestError, error_chain};
+use crate::directory_limits;
 use crate::error::{ServerError, auth_challenge};
 use crate::listing::Listing;
 use crate::results;
@@ -146,7 +147,13 @@ impl Backend for ServerTools {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        Box::pin(self.run(call, grant.timeout(), sink))
+        let config = &self.shared.config;
+        let server = format!("the server `{}`", config.name);
+        let checked = directory_limits::check(&server, &config.files(), grant.directory_limits());
+        Box::pin(async move {
+            checked?;
+            self.run(call, grant.timeout(), sink).await
+        })
     }
 
     /// An external program can have any effect.

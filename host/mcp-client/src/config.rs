@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -127,15 +128,12 @@ impl ServerAddress {
         };
         let url = Url::parse(&value)
             .map_err(|_| refuse("is not a URL such as https://example.org/mcp"))?;
-        let is_loopback = match url.host() {
-            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-            None => return Err(refuse("has no host")),
-        };
+        if url.host().is_none() {
+            return Err(refuse("has no host"));
+        }
         match url.scheme() {
             "https" => {}
-            "http" if is_loopback || insecure => {}
+            "http" if is_loopback(&url) || insecure => {}
             "http" => {
                 return Err(refuse(
                     "would be used without encryption; use https, or set `insecure = true`",
@@ -183,7 +181,28 @@ impl ServerAddress {
     }
 }
 
+/// Whether the URL names this machine.
+fn is_loopback(url: &Url) -> bool {
+    let is_local = |ip: IpAddr| {
+        let ip = ip.to_canonical();
+        ip.is_loopback() || ip.is_unspecified()
+    };
+    match url.host() {
+        Some(url::Host::Domain(name)) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(url::Host::Ipv4(ip)) => is_local(ip.into()),
+        Some(url::Host::Ipv6(ip)) => is_local(ip.into()),
+        None => false,
+    }
+}
+
 impl ServerAddress {
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.url)
+    }
+
     /// Values of variables in the URL, header values, both whole and after a scheme such as `Bearer`, and the client
     /// secret.
     fn secrets(&self) -> Vec<String> {

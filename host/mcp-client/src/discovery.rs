@@ -16,6 +16,7 @@ use toolhost_process::{ExitReason, Launcher, PipedCommand, PipedResult, run_pipe
 
 use crate::approvals::{Approvals, ToolChange};
 use crate::config::{HiddenValue, ServerConfig, ServerProgram, TIMEOUT, TransportConfig};
+use crate::directory_limits::{self, ServerFiles};
 use crate::sandbox::ServerSandbox;
 use crate::stdio::StdioDialer;
 use crate::tool_conversion::{AdoptedTool, ExcludedTool, ToolCheck};
@@ -304,7 +305,16 @@ impl Backend for DiscoveredTools {
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         sink.mark_untracked_dependency();
-        Box::pin(self.run(call, grant.timeout()))
+        let access = ServerFiles::Any("it runs without a sandbox");
+        let checked = directory_limits::check(
+            "the command of discovered tools",
+            &access,
+            grant.directory_limits(),
+        );
+        Box::pin(async move {
+            checked?;
+            self.run(call, grant.timeout()).await
+        })
     }
 
     /// An external program can have any effect.

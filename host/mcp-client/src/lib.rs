@@ -13,6 +13,7 @@ mod config;
 mod connection;
 mod definition;
 mod dial;
+mod directory_limits;
 mod discovery;
 mod elicitation;
 mod error;

@@ -51,6 +51,8 @@ pub struct CallCapabilities {
     pub agents: bool,
     /// Names of tools that it may call.
     pub tools: Arc<[String]>,
+    /// Whether it may stop background calls of its session.
+    pub stop_tools: bool,
     pub net: Option<NetAccess>,
     pub programs: Option<CallPrograms>,
     /// Directories that programs may access.
@@ -95,6 +97,7 @@ impl Capabilities {
             } else {
                 Arc::default()
             },
+            stop_tools: acts && !self.tools.is_empty() && named(Capability::Tools),
             directories: Arc::default(),
             read_guard: None,
             programs: self
@@ -172,7 +175,7 @@ impl CallCapabilities {
             .is_some_and(|programs| programs.may_change && programs.is_bound())
     }
 
-    /// Only the authorized command.
+    /// Only the authorized command, or the end of the authorized task.
     pub fn only_programs(self, folders: Arc<[PathView]>) -> Self {
         Self {
             agents: false,
@@ -183,12 +186,13 @@ impl CallCapabilities {
         }
     }
 
-    /// Without external effects. Calls of other tools are authorized separately.
+    /// Without effects that cannot be staged.
     pub fn without_external_effects(self) -> Self {
         Self {
             agents: false,
             net: None,
             programs: None,
+            tools: Arc::default(),
             ..self
         }
     }

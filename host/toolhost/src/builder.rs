@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::policy::{self, Decision, Mount, RuleSpec};
+use toolhost_contract::policy::{self, Decision, RuleSpec};
 use toolhost_contract::{
     Access, Backend, CallId, Descriptor, Mode, NoSink, Policy, PolicySpec, Principal, SessionKey,
 };
@@ -20,7 +20,7 @@ use toolhost_runtime::Compiler;
 use crate::error::Error;
 use crate::host_paths::HostPaths;
 use crate::load::{Host, HostParts, LoadPurpose, MessageSink};
-use crate::settings::{AllowedPath, Excludes, Settings, guest_name};
+use crate::settings::{AllowedPath, Excludes, Settings, guest_name, policy_mounts};
 
 /// Configures and builds a [`Host`]. Grants nothing by default.
 #[must_use]
@@ -218,21 +218,12 @@ impl Builder {
                          `Builder::policy`, `Builder::mode` and `Builder::rule`";
             return Err(Error::Settings(error.to_owned()));
         }
-        let mounts = self.parts.settings.paths.iter().map(|path| {
-            let host = path.host.canonicalize();
-            Mount {
-                guest: path.guest.clone(),
-                host: host
-                    .unwrap_or_else(|_| path.host.clone())
-                    .display()
-                    .to_string(),
-            }
-        });
         self.policy.path_context = policy::PathContext {
             root: Some(self.parts.settings.project.display().to_string()),
-            mounts: mounts.collect(),
+            mounts: policy_mounts(&self.parts.settings.paths),
             ..policy::PathContext::default()
         };
+        self.policy.plugin_mounts = self.parts.settings.plugin_mounts();
         let policy = Policy::new(self.policy).map_err(|found| {
             let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
             Error::Settings(lines.join("\n"))

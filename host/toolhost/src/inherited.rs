@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use toolhost_contract::policy::{Diagnostic, InheritedRules, Restriction};
+use toolhost_contract::policy::{
+    Diagnostic, InheritedRules, RebaseError, Restriction, rebase_excludes,
+};
 use toolhost_contract::{Access, PluginName, text};
 use toolhost_kernel::AgentTask;
 use toolhost_net::HostRule;
@@ -16,7 +18,7 @@ use crate::agents::ancestor_variable;
 use crate::error::Error;
 use crate::grants::protected_paths;
 use crate::load::MessageSink;
-use crate::settings::{AllowedPath, ExternalAccessSettings, Settings, guest_name};
+use crate::settings::{AllowedPath, Excludes, ExternalAccessSettings, Settings, guest_name};
 
 /// Environment variable of a sub-agent's command that contains the limits as JSON.
 pub const INHERITED_VARIABLE: &str = "TOOLHOST_INHERITED";
@@ -123,7 +125,12 @@ impl InheritedGrants {
         settings.secrets.extend(self.hidden.iter().cloned());
         let mut removed = Vec::new();
         self.narrow_plugins(settings, &mut removed);
-        narrow_paths(&self.paths, &mut settings.paths, &mut removed);
+        narrow_paths(
+            &self.paths,
+            &mut settings.paths,
+            &mut settings.secrets,
+            &mut removed,
+        );
         narrow_env(&self.env, &mut settings.env, &mut removed);
         self.narrow_external(&mut settings.external_access, &mut removed);
         removed
@@ -140,7 +147,7 @@ impl InheritedGrants {
             if own.paths.is_some() || outer.paths.is_some() {
                 let outer = outer.paths.as_ref().unwrap_or(&self.paths);
                 let paths = own.paths.get_or_insert_with(|| settings.paths.clone());
-                narrow_paths(outer, paths, &mut of_plugin);
+                narrow_paths(outer, paths, &mut settings.secrets, &mut of_plugin);
             }
             if own.env.is_some() || outer.env.is_some() {
                 let outer = outer.env.as_ref().unwrap_or(&self.env);
@@ -193,58 +200,100 @@ fn narrow_env(outer: &BTreeSet<String>, env: &mut BTreeSet<String>, removed: &mu
     env.retain(|name| is_kept("the variable", name, outer.contains(name), removed));
 }
 
-fn narrow_paths(outer: &[InheritedPath], paths: &mut Vec<AllowedPath>, removed: &mut Vec<String>) {
+/// Paths whose limits cannot be expressed are added to `hidden`.
+fn narrow_paths(
+    outer: &[InheritedPath],
+    paths: &mut Vec<AllowedPath>,
+    hidden: &mut Vec<PathBuf>,
+    removed: &mut Vec<String>,
+) {
     let length = |path: &Path| path.as_os_str().len();
     let mut narrowed = Vec::new();
     for path in std::mem::take(paths) {
         let real = real_path(&path.host);
         let around = outer.iter().filter(|outer| real.starts_with(&outer.host));
         let nearest = around.max_by_key(|outer| length(&outer.host));
-        if let Some(nearest) = nearest.filter(|nearest| nearest.fits(&real)) {
-            narrowed.push((real, nearest.limit(path)));
-        } else {
+        let Some(nearest) = nearest else {
             is_kept("the path", &path.host.display().to_string(), false, removed);
-        }
-    }
-    paths.extend(narrowed.iter().map(|(_, path)| path.clone()));
-    // Directories below them to which the other host gives less access.
-    for inner in outer {
-        let around = narrowed
-            .iter()
-            .filter(|(real, _)| inner.host.starts_with(real));
-        let Some((real, nearest)) = around.max_by_key(|(real, _)| length(real)) else {
             continue;
         };
-        if *real != inner.host {
-            let path = AllowedPath {
-                guest: guest_name(paths, &inner.host),
-                host: inner.host.clone(),
-                ..nearest.clone()
-            };
-            paths.push(inner.limit(path));
+        match nearest.excludes_in(&real) {
+            Ok(excludes) => {
+                let own = path.exclude.all_patterns();
+                narrowed.push((real, own, nearest.limit(path, excludes)));
+            }
+            Err(reason) => {
+                removed.push(path_removed(&path.host, &reason));
+                hide_if_unsupported(real, &reason, hidden);
+            }
         }
+    }
+    paths.extend(narrowed.iter().map(|(_, _, path)| path.clone()));
+    // Directories below them to which the other host gives less access.
+    for inner in outer {
+        let around = narrowed.iter();
+        let around = around.filter(|(real, ..)| inner.host.starts_with(real));
+        let nearest = around.max_by_key(|(real, ..)| length(real));
+        let Some((real, own, nearest)) = nearest.filter(|(real, ..)| *real != inner.host) else {
+            continue;
+        };
+        let patterns = match rebase_excludes(own, below(&inner.host, real)) {
+            Ok(patterns) => patterns,
+            Err(reason) => {
+                if reason != RebaseError::Hidden {
+                    removed.push(path_removed(&inner.host, &reason));
+                }
+                hide_if_unsupported(inner.host.clone(), &reason, hidden);
+                continue;
+            }
+        };
+        let path = AllowedPath {
+            guest: guest_name(paths, &inner.host),
+            host: inner.host.clone(),
+            exclude: Excludes {
+                defaults: false,
+                patterns,
+            },
+            ..nearest.clone()
+        };
+        paths.push(inner.limit(path, inner.exclude.clone()));
     }
 }
 
 impl InheritedPath {
-    /// Whether its patterns can be applied to a grant of `path`: those with a directory are relative to its own root.
-    fn fits(&self, path: &Path) -> bool {
-        let is_relative = |pattern: &String| pattern.trim_end_matches('/').contains('/');
-        path == self.host || !self.exclude.iter().any(is_relative)
+    /// Its patterns for a grant of `path`, which is in its directory.
+    fn excludes_in(&self, path: &Path) -> Result<Vec<String>, RebaseError> {
+        rebase_excludes(&self.exclude, below(path, &self.host))
     }
 
-    fn limit(&self, mut path: AllowedPath) -> AllowedPath {
+    fn limit(&self, mut path: AllowedPath, excludes: Vec<String>) -> AllowedPath {
         if !self.is_writable {
             path.access = Access::ReadOnly;
         }
         // Without those that show a file again, so that a file hidden by either list stays hidden.
-        let hidden = self
-            .exclude
-            .iter()
-            .filter(|pattern| !pattern.starts_with('!'));
-        path.exclude.patterns.extend(hidden.cloned());
+        let hidden = excludes.into_iter();
+        let hidden = hidden.filter(|pattern| !pattern.starts_with('!'));
+        path.exclude.patterns.extend(hidden);
         path
     }
+}
+
+/// Without its own grant, the path would get the access of a grant above it.
+fn hide_if_unsupported(path: PathBuf, reason: &RebaseError, hidden: &mut Vec<PathBuf>) {
+    match reason {
+        // The patterns of that grant hide it.
+        RebaseError::Hidden => {}
+        RebaseError::Unsupported(_) => hidden.push(path),
+    }
+}
+
+fn below<'a>(path: &'a Path, directory: &Path) -> &'a Path {
+    path.strip_prefix(directory).unwrap_or(path)
+}
+
+fn path_removed(path: &Path, reason: &RebaseError) -> String {
+    let shown = text::escape_line(&path.display().to_string(), 200);
+    format!("the path {shown} ({reason})")
 }
 
 fn is_kept(kind: &str, name: &str, is_kept: bool, removed: &mut Vec<String>) -> bool {
@@ -275,7 +324,7 @@ pub fn apply(
     let removed = inherited.grants.narrow(settings);
     if !removed.is_empty() {
         on_message(&format!(
-            "note: not granted, because the host that started this sub-agent does not have it: {}",
+            "note: not granted, because the host that started this sub-agent does not allow it: {}",
             removed.join(", ")
         ));
     }

@@ -73,7 +73,7 @@ pub use load::{
 pub use settings::{
     AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,
     PluginSettings, RetentionSettings, SecretSettings, SecretValue, Settings, command_files,
-    guest_name,
+    guest_name, policy_mounts,
 };
 pub use task_actions::TaskActions;
 pub use turn::TurnOutcome;

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolhost_contract::policy::Mount;
 use toolhost_contract::{
     Access, Limits, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq,
 };
@@ -115,6 +116,22 @@ pub fn guest_name(before: &[AllowedPath], host: &Path) -> String {
         .expect("numbers do not run out")
 }
 
+/// The table by which a policy resolves guest paths.
+pub fn policy_mounts(paths: &[AllowedPath]) -> Vec<Mount> {
+    let mounts = paths.iter().map(|path| {
+        // Changes are reported with canonical paths.
+        let host = path.host.canonicalize();
+        Mount {
+            guest: path.guest.clone(),
+            host: host
+                .unwrap_or_else(|_| path.host.clone())
+                .display()
+                .to_string(),
+        }
+    });
+    mounts.collect()
+}
+
 /// Files that a grant hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excludes {
@@ -197,6 +214,14 @@ impl Settings {
             installed.is_ok_and(|installed| installed.plugins().is_empty())
         };
         !self.plugins.is_empty() || self.packages.as_ref().is_some_and(|store| !is_empty(store))
+    }
+
+    /// The tables by which a policy resolves guest paths of plugins with their own directories.
+    pub fn plugin_mounts(&self) -> BTreeMap<PluginName, Vec<Mount>> {
+        let plugins = self.per_plugin.iter();
+        plugins
+            .filter_map(|(name, own)| Some((name.clone(), policy_mounts(own.paths.as_deref()?))))
+            .collect()
     }
 
     /// The settings of the kernel.

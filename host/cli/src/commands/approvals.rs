@@ -230,6 +230,9 @@ fn describe_narrowing(narrowing: &Narrowing) -> String {
         let with = if coverage.is_empty() { "" } else { ", " };
         coverage = format!("{coverage}{with}with exactly this input: {input}");
     }
+    for list in &narrowing.only_paths {
+        coverage = format!("{coverage}, only in {list}");
+    }
     coverage
 }
 

@@ -323,6 +323,9 @@ fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
         }),
     );
     field("input", at("/inputPreview"));
+    for list in only_paths(row) {
+        field("only in", Some(list));
+    }
     field("mode", at("/mode"));
     field("allowed", at("/policyRuleId"));
     field("asked", at("/approval/reason"));
@@ -353,6 +356,20 @@ fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
     lines.push(format_steps(life));
     lines.push(format_commands(life));
     lines.join("\n").trim_end().to_owned()
+}
+
+/// The directories to which callers narrowed the call, one text for each list.
+fn only_paths(row: &CallRow) -> Vec<String> {
+    let lists = row.record.get("onlyPaths").and_then(Value::as_array);
+    let lists = lists.into_iter().flatten().filter_map(Value::as_array);
+    let shown = lists.map(|list| match list.as_slice() {
+        [] => "no directory".to_owned(),
+        paths => {
+            let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
+            paths.join(", ")
+        }
+    });
+    shown.collect()
 }
 
 /// Every authorized command as recorded in its step: arguments, directory, variables and standard input.

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use toolhost::HostPaths;
 use toolhost::mcp_servers::program_reads;
 use toolhost_contract::text;
-use toolhost_contract::units::parse_duration;
+use toolhost_contract::units::parse_positive_duration;
 use toolhost_mcp_client::{LoginPage, ServerConfig, TransportConfig};
 
 use crate::commands::plugins::print_answer;
@@ -170,7 +170,7 @@ pub struct AddArgs {
     pub insecure: bool,
 
     /// Maximum duration of a call, such as `30s` [default: 60s]
-    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    #[arg(long, value_name = "DUR", value_parser = parse_positive_duration)]
     pub timeout: Option<Duration>,
 
     /// Approve without asking for confirmation

@@ -289,6 +289,9 @@ async fn check(args: CheckArgs) -> Result<Exit, CliError> {
         // Loading prints the warnings.
         load_for_policy(settings).await?;
     } else {
+        for warning in &settings.warnings {
+            note(&format!("warning: {warning}"));
+        }
         lines.push("no plugins given, so tool names were not checked".to_owned());
     }
     for found in policy.check_wildcards() {

@@ -312,6 +312,16 @@ fn an_invalid_value_is_an_error_with_its_line() {
         &expect!["toolhost.yaml:2: `thirty` is not a duration such as `500ms` or `30s`"],
     );
     check_error(
+        FileFormat::Toml,
+        "[tools.a]\ntimeout = \"0s\"\n",
+        &expect!["toolhost.toml:2: `0s` is not a duration of at least `1ms`"],
+    );
+    check_error(
+        FileFormat::Toml,
+        "toolTimeoutMs = \"0ms\"\n",
+        &expect!["toolhost.toml:1: `0ms` is not a duration of at least `1ms`"],
+    );
+    check_error(
         FileFormat::Json,
         "{\n\"concurrency\": 0}",
         &expect!["toolhost.json:2: expected a positive integer, found the number 0"],

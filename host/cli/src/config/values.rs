@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use toolhost_contract::units::{UnitError, parse_duration, parse_size};
+use toolhost_contract::units::{UnitError, parse_duration, parse_positive_duration, parse_size};
 use toolhost_contract::{Access, ToolName, text};
 use toolhost_formats::profile::Profile;
 
@@ -242,7 +242,9 @@ impl<'de> Deserialize<'de> for Milliseconds {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Milliseconds, E> {
-                parse_duration(text).map(Milliseconds).map_err(E::custom)
+                parse_positive_duration(text)
+                    .map(Milliseconds)
+                    .map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Either)
@@ -280,6 +282,7 @@ fn bound<'de, T, D: Deserializer<'de>>(
     }
 }
 
+/// Deserializes a duration from a string with a unit. 0 is an error.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     struct Unit;
     impl Visitor<'_> for Unit {
@@ -290,7 +293,7 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dur
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-            parse_duration(text).map_err(E::custom)
+            parse_positive_duration(text).map_err(E::custom)
         }
     }
     deserializer.deserialize_str(Unit).map(Some)

@@ -37,6 +37,31 @@ fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+/// Warnings about rules and protected paths that start with `/` and lie in no granted directory.
+pub fn check_rooted_paths(core: &toolhost::Settings) -> Vec<String> {
+    let own = core
+        .per_plugin
+        .values()
+        .filter_map(|own| own.paths.as_ref());
+    let allowed = core.paths.iter().chain(own.flatten());
+    let access = &core.external_access;
+    let provided = access.memory.iter().chain(&access.skills);
+    let granted: Vec<String> = allowed
+        .map(|path| &path.host)
+        .chain(provided)
+        .map(|path| resolved(path).display().to_string())
+        .collect();
+    let found = core.policy.check_rooted_paths(&granted).into_iter();
+    found
+        .map(|mut one| {
+            if let (true, Some(file)) = (one.position.file.is_empty(), &core.config_file) {
+                one.position.file = file.display().to_string();
+            }
+            format!("{}: {}", one.position, one.message)
+        })
+        .collect()
+}
+
 pub fn assign_guest_paths(
     entries: Vec<(PathBuf, PathEntry)>,
     general: &Excludes,

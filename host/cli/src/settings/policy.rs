@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use toolhost::AllowedPath;
 use toolhost_contract::policy::{
-    Decision, Diagnostic, Mount, PathContext, RuleFile, RuleSource, RuleSpec, Tier, import,
+    Decision, Diagnostic, PathContext, RuleFile, RuleSource, RuleSpec, Tier, import,
 };
 use toolhost_contract::{Mode, Policy, PolicySpec};
 
@@ -32,7 +31,8 @@ pub(super) struct PolicyInputs<'a> {
     pub file: Option<&'a Path>,
     /// The root of patterns that start with `/`.
     pub base: &'a Path,
-    pub paths: &'a [AllowedPath],
+    /// With the granted directories.
+    pub core: &'a toolhost::Settings,
     pub world: &'a SettingsEnv<'a>,
     pub of_file: &'a dyn Fn(&str) -> Result<PathBuf, String>,
     pub has_callback: bool,
@@ -109,6 +109,7 @@ pub(super) fn resolve(inputs: &PolicyInputs<'_>) -> Result<ResolvedPolicy, Strin
         mode: args.mode.or(modes.chosen()).unwrap_or_default(),
         rules,
         path_context: path_context(inputs),
+        plugin_mounts: inputs.core.plugin_mounts(),
         plan_dir: plan_dir.map(|dir| dir.display().to_string()),
         protected: config.protected.clone(),
         on_headless_ask: config.on_headless_ask.unwrap_or_default(),
@@ -258,20 +259,10 @@ impl ConfiguredModes {
 }
 
 fn path_context(inputs: &PolicyInputs<'_>) -> PathContext {
-    let mounts = inputs.paths.iter().map(|path| Mount {
-        guest: path.guest.clone(),
-        // Changes are reported with canonical paths.
-        host: path
-            .host
-            .canonicalize()
-            .unwrap_or_else(|_| path.host.clone())
-            .display()
-            .to_string(),
-    });
     PathContext {
         home: (inputs.world.variable)("HOME").filter(|home| home.starts_with('/')),
         root: Some(inputs.base.display().to_string()),
-        mounts: mounts.collect(),
+        mounts: toolhost::policy_mounts(&inputs.core.paths),
         ..PathContext::default()
     }
 }

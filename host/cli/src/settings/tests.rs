@@ -100,6 +100,18 @@ fn rules_of_command_line_and_file_are_combined() {
 }
 
 #[test]
+fn rooted_paths_in_no_granted_directory_cause_warnings() {
+    let toml = "[policy]\ndeny = [\"Read(/srv/a)\"]\nprotected = [\"/srv/b\", \"//srv/b\"]\n";
+    let warnings = |toml: &str| settings(&["--allow-path", "/srv"], toml).unwrap().warnings;
+    expect_test::expect![[r#"
+        /etc/t.toml:2:9: rule user:1 deny `Read(/srv/a)`: `/srv/a` is relative to the configuration file and starts at `/etc/srv/a`, which is in no granted directory; for an absolute path write `//srv/a`
+        /etc/t.toml: `protected`: `/srv/b` is relative to the configuration file and starts at `/etc/srv/b`, which is in no granted directory; for an absolute path write `//srv/b`"#]]
+    .assert_eq(&warnings(toml).join("\n"));
+    let granted = format!("{toml}[plugin.files]\nallowed_paths = [\"srv\"]\n");
+    assert_eq!(warnings(&granted), [""; 0]);
+}
+
+#[test]
 fn a_plugins_own_list_replaces_the_global_one() {
     let settings = settings(
         &["--allow-path", "."],

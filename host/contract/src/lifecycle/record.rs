@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{CallInput, CallState, ResolvedTool, Timestamp, Transition, memory_size};
-use crate::{CallId, Principal};
+use crate::{CallId, OnlyPaths, Principal};
 
 /// The record of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,8 @@ pub struct CallRecord {
     /// The model turn that the call belongs to.
     pub batch: Option<String>,
     pub wave: Option<usize>,
+    /// The lists of directories to which callers narrowed the call.
+    pub only_paths: Vec<OnlyPaths>,
     /// The command that was last authorized, with secrets masked.
     pub command: Option<Value>,
     pub resolved_tool: Option<Arc<ResolvedTool>>,
@@ -155,6 +157,7 @@ impl CallRecord {
             parent: None,
             batch: None,
             wave: None,
+            only_paths: Vec::new(),
             command: None,
             resolved_tool: None,
             state: CallState::Pending,
@@ -382,7 +385,9 @@ impl CallRecord {
         let meta = approval.meta.as_ref().map_or(0, memory_size);
         // The command is in the record and in its trail.
         let command = self.command.as_ref().map_or(0, memory_size);
-        self.id.0.len() + self.name.len() + long + error + meta + 2 * command
+        let only_paths = self.only_paths.iter().flat_map(OnlyPaths::iter);
+        let only_paths: usize = only_paths.map(|path| path.as_str().len()).sum();
+        self.id.0.len() + self.name.len() + long + error + meta + 2 * command + only_paths
     }
 
     /// Returns whether the call can have effects. True if unknown.

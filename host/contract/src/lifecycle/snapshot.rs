@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value, json};
 
 use super::{ApprovalRecord, CallRecord, Timestamp, TrailEntry, mask_text};
-use crate::text;
+use crate::{OnlyPaths, text};
 
 /// A snapshot of a record that is safe to log, show and save. The JSON is created lazily, because most snapshots are
 /// never read.
@@ -70,6 +70,17 @@ impl PartialEq for Snapshot {
     }
 }
 
+fn only_paths_json(lists: &[OnlyPaths]) -> Value {
+    if lists.is_empty() {
+        return Value::Null;
+    }
+    let lists = lists.iter().map(|list| {
+        let paths = list.iter().map(|path| mask_text(&path.to_string()));
+        paths.collect::<Vec<_>>()
+    });
+    lists.collect::<Vec<_>>().into()
+}
+
 /// Returns the public members of a record, without its trail.
 pub fn record_json(record: &CallRecord) -> Map<String, Value> {
     let at = |at: Option<Timestamp>| at.map(|at| at.0);
@@ -99,6 +110,7 @@ pub fn record_json(record: &CallRecord) -> Map<String, Value> {
     );
     put("batchId", json!(record.batch));
     put("waveIndex", json!(record.wave));
+    put("onlyPaths", only_paths_json(&record.only_paths));
     if let Some(found) = &record.resolved_tool {
         put("plugin", json!(found.plugin));
         put("toolVersion", json!(text::escape_line(&found.version, 64)));

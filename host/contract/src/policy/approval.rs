@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis, sort_members};
 use super::path_pattern::strip_dir;
 use super::{AccessClass, Mode, PolicyRequest};
-use crate::{Descriptor, Digest, PluginName, SessionId, ToolName, UserId, text};
+use crate::{Descriptor, Digest, OnlyPaths, PluginName, SessionId, ToolName, UserId, text};
 use toolhost_shell_syntax as shell;
 
 /// Lifetime of an approval.
@@ -88,7 +88,8 @@ pub fn definition(tool: &Descriptor) -> String {
 }
 
 /// What an approval covers. An access is covered by the list for its own kind; `input` covers calls with exactly this
-/// input; `tool` covers calls without paths, commands or addresses.
+/// input; `tool` covers calls without paths, commands or addresses. With `only_paths`, it covers only calls whose caller
+/// narrows them to exactly these directories.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Narrowing {
@@ -102,6 +103,8 @@ pub struct Narrowing {
     pub input: Option<Value>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tool: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only_paths: Vec<OnlyPaths>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -263,6 +266,12 @@ impl Approval {
         }
         if self.scope == ApprovalScope::Session && self.session.as_ref() != Some(&caller.session) {
             return Some("it was given in another session".to_owned());
+        }
+        let only_paths = &self.narrowing.only_paths;
+        if !only_paths.is_empty() && only_paths != analysis.request.only_paths() {
+            return Some(
+                "it was given for calls that are narrowed to other directories".to_owned(),
+            );
         }
         if let Some(mode) = modes.iter().find(|mode| !mode.is_at_least(self.mode_min)) {
             return Some(format!(

@@ -144,7 +144,7 @@ impl Policy {
         if request.tool.sinks.is_empty() {
             return None;
         }
-        let path_context = &self.inner.path_context;
+        let path_context = self.inner.path_context_of(request.plugin);
         let declared = request.subject.destinations.iter();
         let declared: Vec<PathRef> = declared
             .map(|path| PathRef::parse(path, path_context))
@@ -216,7 +216,11 @@ impl Policy {
     }
 
     pub(super) fn analyze<'a>(&self, request: PolicyRequest<'a>) -> CallAnalysis<'a> {
-        CallAnalysis::analyze(request, &self.inner.path_context, &self.inner.protected)
+        CallAnalysis::analyze(
+            request,
+            self.inner.path_context_of(request.plugin),
+            &self.inner.protected,
+        )
     }
 
     fn rule_denial(&self, at: usize, analysis: &CallAnalysis) -> Denial {

@@ -86,6 +86,7 @@ impl Grant {
     }
 
     /// Directory lists that limit the granted files: a file must lie in a directory of each list.
+    /// The sandbox enforces them. A backend that opens files itself has to check them.
     pub fn directory_limits(&self) -> &[Arc<[String]>] {
         &self.directory_limits
     }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::Principal;
 
-/// The rules and the mode of a session, for a sub-agent. Conditions on the caller are already evaluated, because the
-/// other host has another user and other agents.
+/// The rules and the mode of a session, for a sub-agent. Conditions on the caller, and on whether a user can be asked,
+/// are already evaluated, because the other host has another user and other agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InheritedRules {
@@ -23,33 +23,64 @@ pub struct InheritedRules {
     plan_dir: Option<String>,
     protected: Vec<String>,
     allowed_paths: Vec<String>,
-    interactive: bool,
 }
 
 impl Policy {
     /// Returns the rules for a sub-agent `agent` of `caller` in a session with this mode.
     pub fn to_inherited(&self, mode: Mode, caller: &Principal, agent: &str) -> InheritedRules {
         let spec = &self.inner.spec;
-        // Its hooks are not inherited, so calls that they would decide are evaluated as in mode default.
-        let without_hooks = |mode| match mode {
-            Mode::Custom => Mode::Default,
-            mode => mode,
-        };
         let rules = spec.rules.iter().zip(&self.inner.rules);
         InheritedRules {
             configured_mode: without_hooks(self.inner.configured_mode),
             mode: without_hooks(mode),
             rules: rules
                 .filter(|(spec, _)| applies_to(spec, caller, agent))
+                .filter(|(spec, _)| applies_without_user(spec, self.inner.interactive))
                 .map(|(spec, rule)| for_any_caller(spec, rule))
+                .filter_map(|rule| in_session_mode(rule, mode, self.mode))
                 .collect(),
             path_context: spec.path_context.clone(),
             plan_dir: spec.plan_dir.clone(),
             protected: spec.protected.clone(),
             allowed_paths: spec.allowed_paths.clone(),
-            interactive: spec.interactive,
         }
     }
+}
+
+/// No user of the other host can be asked. An allow rule must apply there and here, another rule in one of both.
+fn applies_without_user(rule: &RuleSpec, interactive: bool) -> bool {
+    rule.interactive.is_none_or(|wanted| match rule.decision {
+        Decision::Allow => !wanted && !interactive,
+        Decision::Ask | Decision::Deny => !wanted || interactive,
+    })
+}
+
+/// Mode default replaces mode custom, because hooks are not inherited: calls that they would decide are evaluated as in
+/// mode default.
+fn without_hooks(mode: Mode) -> Mode {
+    match mode {
+        Mode::Custom => Mode::Default,
+        mode => mode,
+    }
+}
+
+/// The rule for a host that knows only the mode of the session. `host` is the mode of the policy. `None`: it is an allow
+/// rule of mode default, which does not apply in mode custom.
+fn in_session_mode(mut rule: RuleSpec, session: Mode, host: Mode) -> Option<RuleSpec> {
+    let applies_in = |mode| rule.modes.contains(&mode);
+    match rule.decision {
+        Decision::Ask | Decision::Deny if applies_in(session) || applies_in(host) => {
+            rule.modes.push(without_hooks(session));
+        }
+        Decision::Allow
+            if session == Mode::Custom && !rule.modes.is_empty() && !applies_in(Mode::Custom) =>
+        {
+            rule.modes.retain(|mode| *mode != Mode::Default);
+            return (!rule.modes.is_empty()).then_some(rule);
+        }
+        Decision::Ask | Decision::Deny | Decision::Allow => {}
+    }
+    Some(rule)
 }
 
 /// Allow rules apply to the sub-agent. Other rules also apply if they are about the delegating agent, so that it cannot
@@ -70,7 +101,7 @@ fn applies_to(rule: &RuleSpec, caller: &Principal, agent: &str) -> bool {
         && user.is_none_or(|name| caller.user.name() == Some(name))
 }
 
-/// The rule under its id, without conditions on the caller.
+/// The rule under its id, without the conditions that were evaluated.
 fn for_any_caller(spec: &RuleSpec, rule: &Rule) -> RuleSpec {
     RuleSpec {
         name: Some(rule.id.clone()),
@@ -78,6 +109,7 @@ fn for_any_caller(spec: &RuleSpec, rule: &Rule) -> RuleSpec {
         agent: None,
         task: None,
         user: None,
+        interactive: None,
         matches: Vec::new(),
         not_matches: Vec::new(),
         ..spec.clone()
@@ -115,7 +147,6 @@ impl InheritedRules {
             plan_dir: self.plan_dir,
             protected: self.protected,
             allowed_paths: self.allowed_paths,
-            interactive: self.interactive,
             ..PolicySpec::default()
         })?;
         let inner = policy.with_guest_paths_of(own);

@@ -146,12 +146,17 @@ pub(super) fn build_offers(
     if ToolIdentity::of(&analysis.request).has_digest() {
         scopes.extend([ApprovalScope::Project, ApprovalScope::User]);
     }
+    let limit = if analysis.request.only_paths().is_empty() {
+        ""
+    } else {
+        ", only in the same directories,"
+    };
     for (narrowing, description) in narrowings {
         for &scope in &scopes {
             offers.push(Offer {
                 scope,
                 narrowing: narrowing.clone(),
-                text: format!("Allow {description} {}", scope.label()),
+                text: format!("Allow {description}{limit} {}", scope.label()),
             });
         }
     }
@@ -180,7 +185,10 @@ fn narrow(
     path_context: &PathContext,
 ) -> Option<(Narrowing, String)> {
     let name = &analysis.request.name;
-    let mut narrowing = Narrowing::default();
+    let mut narrowing = Narrowing {
+        only_paths: analysis.request.only_paths().to_vec(),
+        ..Narrowing::default()
+    };
     let mut descriptions: Vec<String> = Vec::new();
     let exact = asking.iter().any(|part| analysis.is_understated(part));
     let wide = wide && !exact;

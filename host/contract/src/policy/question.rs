@@ -14,7 +14,8 @@ use super::{
     AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
 };
 use crate::{
-    ChangeSet, Display, Effect, PluginName, Principal, SessionId, ToolName, UserEdit, UserId, text,
+    ChangeSet, Display, Effect, OnlyPaths, PluginName, Principal, SessionId, ToolName, UserEdit,
+    UserId, text,
 };
 use toolhost_shell_syntax as shell;
 
@@ -57,6 +58,8 @@ pub struct Question {
     pub rule: Option<String>,
     /// The sub-agent that made the call.
     pub agent: Option<String>,
+    /// The lists of directories to which callers narrowed the call.
+    pub only_paths: Vec<OnlyPaths>,
     /// The first offer always applies to this call only.
     pub offers: Vec<Offer>,
     /// The changes that an approval applies. `None`: the call has not run.
@@ -305,6 +308,7 @@ impl Question {
             && self.reason == other.reason
             && self.rule == other.rule
             && self.meta == other.meta
+            && self.only_paths == other.only_paths
     }
 
     /// Total size in bytes of the variables that the prompt shows.
@@ -370,7 +374,7 @@ impl Question {
             && layers
                 .iter()
                 .all(|layer| !layer.policy.inner.disable_always_allow);
-        let path_context = &strictest.policy.inner.path_context;
+        let path_context = strictest.policy.inner.path_context_of(request.plugin);
         let modes = layers
             .iter()
             .map(|layer| layer.policy.modes(request.mode)[0]);
@@ -403,6 +407,7 @@ impl Question {
                 .parent_agent
                 .as_ref()
                 .map(|_| request.caller.agent.clone()),
+            only_paths: request.only_paths().to_vec(),
             changes: None,
             can_undo: false,
             variables: variables(analysis),

@@ -158,6 +158,9 @@ impl<'a> Blocks<'a> {
         if let Some(meta) = &question.meta {
             self.0.push(risk(meta));
         }
+        for list in &question.only_paths {
+            self.fact("only in", list.to_string());
+        }
         for (name, value) in &question.variables {
             self.fact("variable", format!("{name}={value}"));
         }

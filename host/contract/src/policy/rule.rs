@@ -338,7 +338,7 @@ pub(super) fn annotation_value(hints: crate::Annotations, name: &str) -> Option<
     })
 }
 
-/// Compares a member, given by name or JSON pointer, with a value; strings may contain `*`.
+/// Compares a member, given by name or JSON pointer, with a value; strings may contain `*`, and `*` matches every value.
 pub(super) fn member_matches(input: &Value, name: &str, wanted: &Value) -> bool {
     let found = if name.starts_with('/') {
         input.pointer(name)
@@ -346,6 +346,7 @@ pub(super) fn member_matches(input: &Value, name: &str, wanted: &Value) -> bool 
         input.get(name)
     };
     match (found, wanted) {
+        (Some(_), Value::String(pattern)) if pattern == "*" => true,
         (Some(found), Value::String(pattern)) => super::domain_pattern::scalar_text(found)
             .is_some_and(|found| super::domain_pattern::matches_wildcard(pattern, &found)),
         (Some(found), wanted) => found == wanted,

@@ -8,14 +8,17 @@ use super::domain_pattern::{DomainPattern, matches_wildcard};
 use super::path_pattern::PathPattern;
 use super::rule::member_matches;
 use super::rule_spec::RuleSpec;
-use super::tool_names::{NamePattern, ToolFamily};
+use super::tool_names::{NamePattern, ToolFamily, has_parameter};
 use super::{Decision, PathContext};
-use crate::text;
+use crate::{Descriptor, text};
 use toolhost_shell_syntax as shell;
 
 /// Input members that name the subject of a tool without paths, command or address, such as a skill or an agent.
 pub(super) const TITLE_MEMBERS: [&str; 5] =
     ["skill", "name", "subagent_type", "agent", "agent_type"];
+
+/// Input members that contain a command line.
+pub(super) const COMMAND_MEMBERS: [&str; 2] = ["command", "cmd"];
 
 /// A tool name with an optional target.
 #[derive(Debug, Clone)]
@@ -36,7 +39,8 @@ pub(super) struct RuleTarget {
     /// Pattern with wildcards for destinations, by the sinks of the tool.
     pub destination: Option<String>,
     pub titles: Vec<String>,
-    /// An input member and its pattern.
+    /// An input member and its pattern. With `commands`, which is the other reading of `NAME:*`, see
+    /// [`RuleTarget::reads_as_parameter`].
     pub argument: Option<(String, String)>,
 }
 
@@ -95,17 +99,26 @@ impl RuleTarget {
             target.destination = Some(destination.trim().to_owned());
             return Ok(target);
         }
-        let argument = specifier.split_once(':').filter(|(name, value)| {
-            let ident =
-                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            // `git:*` is a command pattern: every command that starts with `git`.
-            ident && (*value != "*" || family.is_some_and(|family| family != ToolFamily::Bash))
+        let argument = specifier.split_once(':').filter(|(name, _)| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         });
         if let Some((name, value)) = argument {
+            // `git:*` is also a command pattern: every command that starts with `git`.
+            let is_ambiguous = value == "*" && matches!(family, None | Some(ToolFamily::Bash));
             match name {
                 // A command line is evaluated command by command, never as one text.
-                "command" => target.commands.push(shell::CommandPattern::parse(value)?),
+                "command" if !is_ambiguous => {
+                    target.commands.push(shell::CommandPattern::parse(value)?);
+                }
                 name => target.argument = Some((name.to_owned(), value.to_owned())),
+            }
+            if is_ambiguous {
+                target
+                    .commands
+                    .push(shell::CommandPattern::parse(specifier)?);
+                target
+                    .titles
+                    .extend(family.is_none().then(|| specifier.to_owned()));
             }
             return Ok(target);
         }
@@ -175,6 +188,15 @@ impl RuleTarget {
         !self.commands.is_empty() || self.command_regex.is_some()
     }
 
+    /// Whether an allow rule for `NAME:*` means calls with this parameter: the tool has it, and takes no command that
+    /// could start with this word.
+    pub(super) fn reads_as_parameter(name: &str, tool: &Descriptor) -> bool {
+        has_parameter(tool, name)
+            && !COMMAND_MEMBERS
+                .iter()
+                .any(|command| has_parameter(tool, command))
+    }
+
     pub(super) fn matches(
         &self,
         part: &AccessRequest,
@@ -200,7 +222,15 @@ impl RuleTarget {
             };
         }
         if let Some((name, pattern)) = &self.argument {
-            return member_matches(input, name, &Value::String(pattern.clone()));
+            let is_given = member_matches(input, name, &Value::String(pattern.clone()));
+            let decides = if allows {
+                Self::reads_as_parameter(name, analysis.request.tool)
+            } else {
+                is_given
+            };
+            if decides || self.commands.is_empty() {
+                return is_given;
+            }
         }
         match &part.kind {
             AccessKind::Path { path_ref, .. } if allows => {

@@ -1,10 +1,11 @@
 //! Warnings about rules, checked against the loaded tools: unknown names, rules that never apply, missing parameters.
 
 use super::diagnostic::Diagnostic;
+use super::path_pattern::{PathPattern, strip_dir};
 use super::rule::Rule;
-use super::rule_form::{RuleForm, RuleTarget};
+use super::rule_form::{COMMAND_MEMBERS, RuleForm, RuleTarget, TITLE_MEMBERS};
 use super::tool_names::{NamePattern, NamedTool, ToolNames, has_parameter, is_foreign};
-use super::{Decision, Policy};
+use super::{Decision, DeniedPath, Policy, RuleSource};
 use crate::path_members::PATH_MEMBERS;
 use crate::{Descriptor, PluginName, ToolHook, nearest, text};
 use toolhost_shell_syntax as shell;
@@ -90,6 +91,62 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// Warns about patterns that start with `/` and match nothing in these directories, which are paths on the host. Such
+    /// a pattern is relative to the configuration file, and often meant to be absolute.
+    pub fn check_rooted_paths(&self, granted: &[String]) -> Vec<Diagnostic> {
+        let spec = self.spec();
+        let rules = spec.rules.iter().zip(self.rules());
+        let of_rules = rules.flat_map(|(spec, rule)| {
+            let of_forms = spec.tools.iter().zip(&rule.forms).filter_map(path_of_form);
+            let paths = of_forms.chain(spec.path.iter().map(String::as_str));
+            paths.map(|path| {
+                (
+                    rule.source().clone(),
+                    format!("rule {}", rule.label()),
+                    path,
+                )
+            })
+        });
+        let of_list = spec.protected.iter().map(|path| {
+            let source = RuleSource::default();
+            (source, "`protected`".to_owned(), path.as_str())
+        });
+        let all = of_rules.chain(of_list);
+        all.filter_map(|(source, place, path)| {
+            let meant = self.resolve_rooted(path)?;
+            let is_outside = |granted: &String| {
+                strip_dir(&meant, granted).is_none() && strip_dir(granted, &meant).is_none()
+            };
+            let message = || {
+                let [path, meant] = [path, &meant].map(|text| text::escape_line(text, 200));
+                format!("{place}: `{path}` is relative to the configuration file and starts at `{meant}`, which is in no granted directory; for an absolute path write `/{path}`")
+            };
+            let is_wrong = granted.iter().all(is_outside);
+            is_wrong.then(|| Diagnostic::warning(&source, message()))
+        })
+        .collect()
+    }
+
+    /// The part without wildcards of a pattern that starts with one `/`, as a path on the host.
+    fn resolve_rooted(&self, pattern: &str) -> Option<String> {
+        let is_rooted = pattern.starts_with('/') && !pattern.starts_with("//");
+        let pattern = is_rooted.then(|| PathPattern::parse(pattern, &self.inner.path_context))?;
+        match pattern.ok()?.denied_path() {
+            DeniedPath::Tree(path) | DeniedPath::Below(path) => Some(path),
+        }
+    }
+}
+
+/// The path of a form such as `Read(src/**)`, as written. A form with a blank may name a command.
+fn path_of_form<'a>((written, form): (&'a String, &RuleForm)) -> Option<&'a str> {
+    let target = form.target.as_ref()?;
+    let (_, specifier) = written.split_once('(')?;
+    let path = specifier.trim_end().strip_suffix(')')?.trim();
+    let is_path = !target.paths.is_empty() && (target.commands.is_empty() || !path.contains(' '));
+    is_path.then_some(path)
+}
+
 struct LoadedTool<'a> {
     plugin: &'a PluginName,
     tool: &'a Descriptor,
@@ -167,12 +224,7 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
         }
         return;
     }
-    let has = |parameters: &[&str]| {
-        meant.iter().any(|one| {
-            has_unknown_parameters(one)
-                || parameters.iter().any(|name| has_parameter(one.tool, name))
-        })
-    };
+    let has = |parameters: &[&str]| any_has(&meant, parameters);
     let has_paths = has(&PATH_MEMBERS)
         || meant
             .iter()
@@ -196,21 +248,17 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
         ));
     }
     for target in form.target.iter().chain(&rule.target) {
-        if let Some(missing) = missing_input(target, has_paths, &has) {
-            warn(format!("`{}` matches no call: {missing}", form.shown));
+        let problem = match &target.argument {
+            Some((name, _)) => argument_problem(rule, target, name, &meant),
+            None => missing_input(target, has_paths, &has)
+                .map(|missing| format!("matches no call: {missing}")),
+        };
+        if let Some(problem) = problem {
+            warn(format!("`{}` {problem}", form.shown));
         }
         if target.destination.is_some() && meant.iter().all(|one| one.tool.sinks.is_empty()) {
             warn(format!(
                 "`{}` matches no call: the tool declares no destinations",
-                form.shown
-            ));
-        }
-        if let Some((name, _)) = &target.argument
-            && !has(&[name])
-        {
-            let name = text::escape_line(name, 40);
-            warn(format!(
-                "`{}` matches no call: the tool has no parameter `{name}`",
                 form.shown
             ));
         }
@@ -226,6 +274,40 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
     }
 }
 
+/// Whether a tool has one of these parameters, or its parameters are unknown.
+fn any_has(tools: &[&LoadedTool], parameters: &[&str]) -> bool {
+    tools.iter().any(|one| {
+        has_unknown_parameters(one) || parameters.iter().any(|name| has_parameter(one.tool, name))
+    })
+}
+
+/// Why a form `Tool(NAME:VALUE)` matches no call, or not the calls with this parameter.
+fn argument_problem(
+    rule: &Rule,
+    target: &RuleTarget,
+    name: &str,
+    tools: &[&LoadedTool],
+) -> Option<String> {
+    let shown = text::escape_line(name, 40);
+    let is_command_form = target.names_commands() && any_has(tools, &COMMAND_MEMBERS);
+    let is_title = !target.titles.is_empty() && any_has(tools, &TITLE_MEMBERS);
+    if !any_has(tools, &[name]) && !is_command_form && !is_title {
+        return Some(format!(
+            "matches no call: the tool has no parameter `{shown}`"
+        ));
+    }
+    let mut having = tools.iter().filter(|one| has_parameter(one.tool, name));
+    let allows_commands = rule.decision == Decision::Allow
+        && target.names_commands()
+        && having.clone().next().is_some()
+        && !having.any(|one| RuleTarget::reads_as_parameter(name, one.tool));
+    allows_commands.then(|| {
+        format!(
+            "allows commands that start with `{shown}`, not calls with the parameter `{shown}`; for those, write a rule table with `args = {{ {shown} = \"*\" }}`"
+        )
+    })
+}
+
 /// Why the target cannot match any of the tools; `None` if it can.
 fn missing_input(
     target: &RuleTarget,
@@ -235,7 +317,7 @@ fn missing_input(
     let paths = target.paths.is_empty() || has_paths;
     let commands = !target.names_commands() || has(&["command"]);
     let domains = target.domains.is_empty() || has(&["url"]);
-    let titles = target.titles.is_empty() || has(&super::rule_form::TITLE_MEMBERS);
+    let titles = target.titles.is_empty() || has(&TITLE_MEMBERS);
     // A form whose target has several interpretations is valid if one of them can match.
     if !target.titles.is_empty() {
         return (!paths && !commands && !titles)

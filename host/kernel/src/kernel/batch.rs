@@ -251,14 +251,11 @@ fn path_locks(entry: &ToolEntry, input: &Value) -> Vec<PathLock> {
         .collect()
 }
 
-/// Returns the pool of a tool.
+/// Returns the pool of a tool in the foreground.
 pub(super) fn pool_of(entry: &ToolEntry) -> Pool {
     let tool = &entry.tool;
-    if ["tools", "agents"]
-        .iter()
-        .any(|need| tool.requires.iter().any(|required| required == need))
-    {
-        // It works through other calls, which take permits themselves.
+    if entry.works_through_calls() {
+        // Its calls take permits themselves.
         Pool::Agents
     } else if tool.annotations.interactive == Some(true) {
         Pool::Interactive
@@ -278,19 +275,25 @@ impl Kernel {
         entry: &ToolEntry,
         run: &RunningCall<'_>,
     ) -> Result<Option<crate::schedule::Permit<'a>>, super::Refusal> {
-        // The caller of this call, or the sub-agent task that made it, waits for it and already holds an agent permit.
-        // Taking another one could deadlock when the pool is exhausted.
-        let is_awaited = run.context.origin == CallOrigin::Tool || run.context.depth > 0;
-        if pool_of(entry) == Pool::Agents && is_awaited {
-            return Ok(None);
-        }
+        let pool = match pool_of(entry) {
+            // The caller of this call, or the sub-agent task that made it, waits for it and already holds an agent
+            // permit. Taking another one could deadlock when the pool is exhausted.
+            Pool::Agents
+                if run.context.first_origin() == CallOrigin::Tool || run.context.depth > 0 =>
+            {
+                return Ok(None);
+            }
+            Pool::Agents if run.context.first_origin() == CallOrigin::Background => {
+                Pool::BackgroundAgents
+            }
+            pool => pool,
+        };
         // Readers of a path run concurrently; a writer waits for its readers. An ordered call takes no path locks: it
         // runs on the current files and runs again if an earlier call changed what it read.
         let path_locks = match &run.order {
             Some(_) => Vec::new(),
             None => path_locks(entry, &run.input),
         };
-        let pool = pool_of(entry);
         // With a single interactive slot, interactive tools run alone or alone in their lane, because one user answers
         // at one terminal. With several slots, that would make all calls wait for one user.
         let single_user = pool != Pool::Interactive || self.settings.pools.interactive == 1;

@@ -52,6 +52,7 @@ fn narrow(
         }
         let one = Restriction::to_directories(&directories, policy)
             .map_err(|_| CallError::internal("the allowed paths are not a policy"))?;
+        let one = one.named(list.clone());
         all = Some(all.map_or(one.clone(), |all| all.and(&one)));
     }
     Ok(all.unwrap_or_default())

@@ -32,16 +32,24 @@ pub struct CallContext {
     pub restriction: Option<Arc<Restriction>>,
     /// Directories to which the caller narrows the call: a file must lie in a directory of each list.
     pub only_paths: Vec<OnlyPaths>,
-    /// The call is the tail of a call that a tool made.
-    pub tail_of_nested: bool,
+    /// The origin of the call that this one follows as a tail.
+    pub tail_of: Option<CallOrigin>,
     /// Number of sub-agents above the call: 0 for a call of the main agent.
     pub depth: usize,
 }
 
 impl CallContext {
+    /// The origin of the call, or of the call that it follows as a tail.
+    pub(super) fn first_origin(&self) -> CallOrigin {
+        self.tail_of.unwrap_or(self.origin)
+    }
+
     /// Whether another tool made the call or the call that it follows as a tail.
     pub(super) fn is_nested(&self) -> bool {
-        self.tail_of_nested || matches!(self.origin, CallOrigin::Tool | CallOrigin::Background)
+        matches!(
+            self.first_origin(),
+            CallOrigin::Tool | CallOrigin::Background
+        )
     }
 }
 

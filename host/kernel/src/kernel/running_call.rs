@@ -309,8 +309,8 @@ async fn invoke_with(
     let result = result.ok_or_else(|| CallError::timed_out(limit))?;
     let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
     let ran = match result {
-        // A cancelled call is reported as cancelled, whatever error the tool returns.
-        Err(error) if cancellation.is_cancelled() => {
+        // A cancelled call, or one whose caller is cancelled, is reported as cancelled, whatever error the tool returns.
+        Err(error) if run.sink.is_cancelled() => {
             return Err(cancellation.error(true).cause(error.message).into());
         }
         // The call was not cancelled, so an error of the tool that claims it was is a failure.

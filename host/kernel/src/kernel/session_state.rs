@@ -8,6 +8,7 @@ use toolhost_contract::policy::{
 };
 use toolhost_contract::{
     Answer, CallError, CallId, Effect, Failure, Outcome, Question, QuotaError, SessionKey,
+    Sink as _,
 };
 use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
 
@@ -77,7 +78,7 @@ impl Kernel {
             let edits = matches!(entry.tool.kind.as_str(), "edit" | "delete" | "move");
             let narrowing = if edits && !write.is_empty() {
                 let path = |path: &String| PathNarrowing {
-                    path: self.policy().resolve_path(path),
+                    path: self.policy().resolve_path_of(&entry.plugin.name, path),
                     tree: true,
                     write: true,
                 };
@@ -181,7 +182,7 @@ impl Kernel {
         run: &RunningCall<'_>,
         result: Result<Outcome, Refusal>,
     ) -> Result<Outcome, Refusal> {
-        let fate = if run.cancel.is_cancelled() {
+        let fate = if run.sink.is_cancelled() {
             // A cancelled call is no evidence about its arguments.
             CallStatus::Cancelled
         } else if is_failure(&result) {

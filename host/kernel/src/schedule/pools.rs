@@ -27,6 +27,8 @@ pub enum Pool {
     /// path locks, and an exclusive call does not wait for it. Otherwise it would hold what its own calls wait for.
     Agents,
     Interactive,
+    /// [`Pool::Agents`] for calls in the background, which must not delay those that control them.
+    BackgroundAgents,
 }
 
 impl fmt::Display for Pool {
@@ -37,6 +39,7 @@ impl fmt::Display for Pool {
             Self::Processes => "processes",
             Self::Agents => "agents",
             Self::Interactive => "interactive",
+            Self::BackgroundAgents => "agents in the background",
         })
     }
 }
@@ -73,10 +76,18 @@ impl PoolLimits {
             agents,
             interactive,
         } = *self;
-        // A nested call of an agent tool takes no permit of its own.
-        [network, processes, agents, agents, interactive]
-            .into_iter()
-            .fold(all, usize::saturating_add)
+        // Agents in the foreground and in the background, and a nested call of each, which takes no permit of its own.
+        [
+            network,
+            processes,
+            agents,
+            agents,
+            agents,
+            agents,
+            interactive,
+        ]
+        .into_iter()
+        .fold(all, usize::saturating_add)
     }
 }
 
@@ -217,8 +228,9 @@ impl Claim {
         let lane = needs.lane.map(|lane| (lane.0, needs.session.clone()));
         match needs {
             AdmissionRequest {
-                pool: Pool::Agents, ..
-            } => Self::Agent,
+                pool: pool @ (Pool::Agents | Pool::BackgroundAgents),
+                ..
+            } => Self::Agent(pool),
             AdmissionRequest {
                 exclusive: true, ..
             } => Self::Everything,

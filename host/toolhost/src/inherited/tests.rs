@@ -191,12 +191,134 @@ fn files_that_a_parent_does_not_see_stay_hidden() {
     let mut child = with_paths(vec![hiding(&["*.log", "!.env"])]);
     InheritedGrants::of(&with_paths(vec![hiding(&[".env", "!x.log"])])).narrow(&mut child);
     assert_eq!(child.paths[0].exclude.patterns, ["*.log", "!.env", ".env"]);
-    // A pattern with a directory is relative to the directory of the parent's grant.
-    let mut below = with_paths(vec![path(&inner, Access::ReadOnly)]);
-    let grants = InheritedGrants::of(&with_paths(vec![hiding(&["b/keys"])]));
-    let removed = grants.narrow(&mut below);
-    assert_eq!(removed, [format!("the path {}", inner.display())]);
-    assert!(below.paths.is_empty());
+}
+
+/// The paths of a host with their patterns after it was narrowed, relative to `root`, and what was removed.
+fn patterns_below(
+    root: &Path,
+    parent: &[(&str, &[&str])],
+    child: &[(&str, &[&str])],
+) -> (Vec<String>, Vec<String>) {
+    let paths = |list: &[(&str, &[&str])]| {
+        let paths = list.iter().map(|(dir, patterns)| AllowedPath {
+            exclude: Excludes {
+                defaults: false,
+                patterns: patterns.iter().map(ToString::to_string).collect(),
+            },
+            ..path(&root.join(dir), Access::ReadWrite)
+        });
+        with_paths(paths.collect())
+    };
+    let mut child = paths(child);
+    let removed = InheritedGrants::of(&paths(parent)).narrow(&mut child);
+    let shown = child.paths.iter().map(|path| {
+        let host = path.host.strip_prefix(root).unwrap().display();
+        format!("{host}: {}", path.exclude.patterns.join(" "))
+    });
+    let hidden = child.secrets.iter();
+    let hidden =
+        hidden.map(|path| format!("hidden: {}", path.strip_prefix(root).unwrap().display()));
+    let removed = removed.into_iter();
+    let removed = removed.map(|one| one.replace(&format!("{}/", root.display()), ""));
+    (shown.chain(hidden).collect(), removed.collect())
+}
+
+/// Directories and their exclude patterns.
+type Grants<'a> = &'a [(&'a str, &'a [&'a str])];
+
+#[test]
+fn patterns_with_a_directory_apply_to_grants_below_it() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("p/sub/deep")).unwrap();
+    let p = "p";
+    let cases: [(Grants, Grants, &[&str], &[&str]); 8] = [
+        // The host below grants a directory of the host above.
+        (
+            &[(p, &["sub/keys", "x/y", ".env"])],
+            &[("p/sub", &["own/z"])],
+            &["p/sub: own/z /keys .env"],
+            &[],
+        ),
+        (
+            &[(p, &["sub/"])],
+            &[("p/sub", &[])],
+            &[],
+            &["the path p/sub (it is hidden there)"],
+        ),
+        (
+            &[(p, &["/*", "!/sub/"])],
+            &[("p/sub", &[])],
+            &["p/sub: "],
+            &[],
+        ),
+        (
+            &[(p, &["{x/a,b}"])],
+            &[(p, &[]), ("p/sub", &[])],
+            &["p: {x/a,b}", "hidden: p/sub"],
+            &[
+                "the path p/sub (the pattern `{x/a,b}` cannot be applied to a directory below its own)",
+            ],
+        ),
+        // The host above grants a directory of the host below, whose patterns stay in effect.
+        (
+            &[(p, &[]), ("p/sub", &["a"])],
+            &[(p, &["sub/secret", "!sub/deep/secret", "*.log"])],
+            &[
+                "p: sub/secret !sub/deep/secret *.log",
+                "p/sub: /secret !/deep/secret *.log a",
+            ],
+            &[],
+        ),
+        (
+            &[(p, &[]), ("p/sub", &[])],
+            &[(p, &["sub"])],
+            &["p: sub"],
+            &[],
+        ),
+        (
+            &[(p, &["sub/"]), ("p/sub", &["a"])],
+            &[(p, &[])],
+            &["p: sub/", "p/sub: a"],
+            &[],
+        ),
+        (
+            &[(p, &[]), ("p/sub", &[])],
+            &[(p, &["{x/a,b}"])],
+            &["p: {x/a,b}", "hidden: p/sub"],
+            &[
+                "the path p/sub (the pattern `{x/a,b}` cannot be applied to a directory below its own)",
+            ],
+        ),
+    ];
+    for (parent, child, expected, expected_removed) in cases {
+        let (shown, removed) = patterns_below(&root, parent, child);
+        assert_eq!(shown, expected, "{parent:?} {child:?}");
+        assert_eq!(removed, expected_removed, "{parent:?} {child:?}");
+    }
+}
+
+#[test]
+fn default_patterns_apply_to_directories_below_and_in_addition() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join(".config/gh")).unwrap();
+    let grant = |path: &Path| {
+        with_paths(vec![AllowedPath {
+            exclude: Excludes::default(),
+            ..self::path(path, Access::ReadWrite)
+        }])
+    };
+    let outer = InheritedGrants::of(&grant(&root));
+    let mut child = grant(&root.join(".config"));
+    assert!(outer.narrow(&mut child).is_empty());
+    let patterns = &child.paths[0].exclude.patterns;
+    for pattern in ["/gcloud/", "/gh/", "**/.docker/config.json", ".env"] {
+        assert!(patterns.iter().any(|one| one == pattern), "{patterns:?}");
+    }
+    let mut child = grant(&root.join(".config/gh"));
+    assert_eq!(outer.narrow(&mut child).len(), 1);
+    assert!(child.paths.is_empty());
 }
 
 #[test]

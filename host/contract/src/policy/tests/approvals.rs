@@ -369,7 +369,7 @@ fn an_approval_round_trips_through_json() {
     }
     expect![[r#"
         the approval cannot be used: unknown field `surprise`, expected one of `id`, `plugin`, `tool`, `digest`, `definition`, `narrowing`, `scope`, `user`, `session`, `mode_min`, `created_ms`, `by`, `expires_ms`, `uses_left`
-        the approval cannot be used: unknown field `surprise`, expected one of `commands`, `paths`, `domains`, `input`, `tool`
+        the approval cannot be used: unknown field `surprise`, expected one of `commands`, `paths`, `domains`, `input`, `tool`, `only_paths`
         the approval cannot be used: unknown variant `forever`, expected one of `once`, `session`, `project`, `user`
         the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, ask, default, accept_edits, auto, yolo, custom
         the approval cannot be used: `sha256:00` is not a digest
@@ -378,4 +378,54 @@ fn an_approval_round_trips_through_json() {
         the approval cannot be used: `/w/../etc` is not an absolute path without `.` and `..`
         the approval cannot be used: `src` is not an absolute path without `.` and `..`
     "#]].assert_eq(&out);
+}
+
+#[test]
+fn r_111_an_approval_of_a_narrowed_call_covers_only_calls_with_the_same_limit() {
+    let rules = policy("");
+    let limit = |paths: &[&str]| {
+        let list = serde_json::from_value(serde_json::json!(paths)).unwrap();
+        let directories = Restriction::to_directories(&["/w/src".to_owned()], &rules);
+        directories.unwrap().named(list)
+    };
+    let mut world = Fixture::of("files/write_file writes kind=edit path=src/a");
+    world.narrow = Some(limit(&["src"]));
+    let Verdict::Ask(question) = world.decide(&rules, &[]) else {
+        panic!("asks")
+    };
+    let shown = format!("{:?}", question.document(&serde_json::json!({})).blocks);
+    assert!(shown.contains("\"only in\", value: \"src\""), "{shown}");
+    let saved = &question.offers[1];
+    assert!(
+        saved.text.contains("only in the same directories"),
+        "{}",
+        saved.text
+    );
+    let advance = question.advance_approval(ApprovalScope::Session).unwrap();
+    let Ok(AnswerOutcome::Granted {
+        approval: Some(approval),
+        ..
+    }) = apply_answer(
+        *question,
+        Answer::Allow {
+            offer: 1,
+            note: None,
+        },
+    )
+    else {
+        panic!("granted")
+    };
+    for new in [advance, *approval] {
+        let approval = new.into_approval("a1", "user", 0);
+        let approval = [Approval::from_value(&approval.to_value()).unwrap()];
+        for (narrow, expected) in [
+            (Some(limit(&["src"])), "allow by approval:a1"),
+            (Some(limit(&["src", "lib"])), "ask"),
+            (None, "ask"),
+        ] {
+            world.narrow = narrow;
+            let shown = show(&world.decide(&rules, &approval));
+            assert!(shown.starts_with(expected), "{:?}: {shown}", world.narrow);
+        }
+    }
 }

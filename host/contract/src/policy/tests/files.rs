@@ -290,6 +290,11 @@ fn questionable_rules_cause_warnings() {
         "allow uuid(src/**)",
         "allow Skill(commit)",
         "allow Bash(comand:rm)",
+        "deny Bash(git:*)",
+        "deny write_file(content:*)",
+        "deny write_file(contents:*)",
+        "ask Bash(timeout:*)",
+        "allow Bash(timeout:*)",
         "allow bash path=src",
         "allow Read(domain:a.example)",
         "allow read_file arg:ofset=1",
@@ -330,6 +335,16 @@ fn questionable_rules_cause_warnings() {
           → 
         allow Bash(comand:rm)
           → `Bash(comand:rm)` matches no call: the tool has no parameter `comand`
+        deny Bash(git:*)
+          → 
+        deny write_file(content:*)
+          → 
+        deny write_file(contents:*)
+          → `write_file(contents:*)` matches no call: the tool has no parameter `contents`
+        ask Bash(timeout:*)
+          → 
+        allow Bash(timeout:*)
+          → `Bash(timeout:*)` allows commands that start with `timeout`, not calls with the parameter `timeout`; for those, write a rule table with `args = { timeout = "*" }`
         allow bash path=src
           → `bash` matches no call: the tool takes no path
         allow Read(domain:a.example)
@@ -353,6 +368,32 @@ fn questionable_rules_cause_warnings() {
         workspace deny write_file; user deny *
           → 
     "#]].assert_eq(&out);
+}
+
+#[test]
+fn a_rooted_path_outside_the_granted_directories_causes_a_warning() {
+    let warnings = |rules: &str, granted: &[&str]| {
+        let mut spec = spec(rules);
+        spec.path_context.root = Some("/home/u/.config".to_owned());
+        let granted: Vec<String> = granted.iter().map(|path| (*path).to_owned()).collect();
+        let found = Policy::new(spec).unwrap().check_rooted_paths(&granted);
+        let lines: Vec<String> = found.iter().map(|one| one.message.clone()).collect();
+        lines.join("\n")
+    };
+    expect![[r#"
+        rule user:1 deny `Read(/etc/*.key)`: `/etc/*.key` is relative to the configuration file and starts at `/home/u/.config/etc`, which is in no granted directory; for an absolute path write `//etc/*.key`
+        rule user:2 ask `write_file`: `/srv` is relative to the configuration file and starts at `/home/u/.config/srv`, which is in no granted directory; for an absolute path write `//srv`
+        `protected`: `/w/a` is relative to the configuration file and starts at `/home/u/.config/w/a`, which is in no granted directory; for an absolute path write `//w/a`"#]]
+    .assert_eq(&warnings(
+        "deny Read(/etc/*.key)\nask write_file path=/srv\nprotect /w/a",
+        &["/w"],
+    ));
+    let fine = "deny Read(//etc/*.key)\ndeny Edit(src/**)\ndeny Bash(/usr/bin/git *)\nprotect a\nprotect //w/a\n\
+                deny run(/usr/bin/git *)\ndeny Read(~/.ssh/**)";
+    assert_eq!(warnings(fine, &["/w"]), "");
+    for granted in ["/home/u/.config", "/home/u", "/home/u/.config/src/a"] {
+        assert_eq!(warnings("deny Edit(/src/**)", &[granted]), "", "{granted}");
+    }
 }
 
 #[test]

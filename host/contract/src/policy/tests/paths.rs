@@ -35,6 +35,11 @@ fn patterns_follow_gitignore_with_anchors() {
         ("src/*", "src/a/b.rs", BOTH),
         ("src/*.rs", "src/a.rs", BOTH),
         ("src/*.rs", "src/a/b.rs", NONE),
+        ("src/*.rs", "src/dir.rs/x", BOTH),
+        ("src/*/*", "src/a.rs", NONE),
+        ("src/*/*", "src/a/b/c.rs", BOTH),
+        ("./*.md", "a.md", BOTH),
+        ("./*.md", "docs/a.md", NONE),
         ("src/**/*.rs", "src/a.rs", BOTH),
         ("src/**/*.rs", "src/a/b.rs", BOTH),
         ("./src", "src/a.rs", BOTH),
@@ -467,5 +472,47 @@ fn the_path_context_accepts_guest_paths() {
             "{path}: {}",
             show(&verdict)
         );
+    }
+}
+
+/// Otherwise rules would be applied to another file than the one that the call opens.
+#[test]
+fn paths_of_a_plugin_with_its_own_directories_are_resolved_in_them() {
+    let mut spec = spec(
+        "allow Edit(//w/**)\ndeny Edit(//other/secret)\nmode accept_edits\nprotect //other/keep",
+    );
+    spec.path_context.cwd = "/workspace".to_owned();
+    let mount = Mount {
+        guest: "/workspace".to_owned(),
+        host: "/other".to_owned(),
+    };
+    spec.plugin_mounts = [(PluginName::parse("own").unwrap(), vec![mount])].into();
+    let policy = Policy::new(spec).unwrap();
+    for (call, expected) in [
+        ("files/a writes kind=edit path=secret", Decision::Allow),
+        ("own/a writes kind=edit path=secret", Decision::Deny),
+        (
+            "own/a writes kind=edit path=/workspace/secret",
+            Decision::Deny,
+        ),
+        ("own/a writes kind=edit path=keep/x", Decision::Ask),
+        // By the mode, because the rule is about another directory.
+        ("own/a writes kind=edit path=x", Decision::Allow),
+        (
+            "own/run writes kind=execute command=\"touch secret\"",
+            Decision::Deny,
+        ),
+        (
+            "files/run writes kind=execute command=\"touch secret\"",
+            Decision::Ask,
+        ),
+    ] {
+        let verdict = Fixture::of(call).decide(&policy, &[]);
+        let decision = match &verdict {
+            Verdict::Allow(_) => Decision::Allow,
+            Verdict::Ask(_) => Decision::Ask,
+            Verdict::Deny(_) => Decision::Deny,
+        };
+        assert_eq!(decision, expected, "{call}: {}", show(&verdict));
     }
 }

@@ -340,3 +340,52 @@ fn every_limit_of_a_call_is_inherited() {
     let shown = decide_below(more.collect(), &own, &write_of("lib/a"));
     assert!(shown.starts_with("allow"), "{shown}");
 }
+
+#[test]
+fn rules_of_mode_custom_are_inherited_as_rules_of_mode_default() {
+    let write = write_of("src/a");
+    for (parent, mode, expected) in [
+        ("deny Edit modes=custom", Mode::Custom, "deny"),
+        ("ask Edit modes=custom", Mode::Custom, "deny"),
+        ("deny Edit modes=custom\nallow Edit", Mode::Custom, "deny"),
+        // The policy and the session have different modes, and the rule applies in one of them.
+        ("deny Edit modes=custom\nallow Edit", Mode::Yolo, "deny"),
+        ("deny Edit modes=yolo\nallow Edit", Mode::Yolo, "deny"),
+        (
+            "deny Edit modes=readonly\nallow Edit",
+            Mode::Custom,
+            "allow",
+        ),
+        // An allow rule that does not apply in mode custom is not gained.
+        ("allow Edit modes=default", Mode::Custom, "deny"),
+        ("allow Edit modes=default,custom", Mode::Custom, "allow"),
+        ("allow Edit", Mode::Custom, "allow"),
+    ] {
+        let shown = inherited(&format!("callback\nmode custom\n{parent}"), mode, &write);
+        assert!(shown.starts_with(expected), "{parent} | {mode} → {shown}");
+    }
+    // No mode is replaced.
+    let parent = "mode default\nallow Edit\ndeny Edit modes=custom";
+    let shown = inherited(parent, Mode::Default, &write);
+    assert!(shown.starts_with("allow"), "{shown}");
+}
+
+#[test]
+fn rules_with_a_condition_on_the_prompt_are_inherited_without_a_gain() {
+    for (rules, interactive, expected) in [
+        ("deny Edit interactive=no\nmode yolo", true, "deny"),
+        ("deny Edit interactive=yes\nmode yolo", true, "deny"),
+        ("ask Edit interactive=yes\nmode yolo", true, "deny"),
+        ("deny Edit interactive=no\nmode yolo", false, "deny"),
+        ("deny Edit interactive=yes\nmode yolo", false, "allow"),
+        ("allow Edit interactive=no", true, "deny"),
+        ("allow Edit interactive=yes", true, "deny"),
+        ("allow Edit interactive=no", false, "allow"),
+        ("allow Edit interactive=yes", false, "deny"),
+    ] {
+        let prompt = if interactive { "" } else { "no_prompt" };
+        let parent = policy(&format!("{rules}\n{prompt}"));
+        let shown = below(&parent, &policy(PERMISSIVE), parent.mode(), &write_of("a"));
+        assert!(shown.starts_with(expected), "{rules} {prompt} → {shown}");
+    }
+}

@@ -187,6 +187,138 @@ fn a_rule_may_look_at_members_of_the_input() {
 }
 
 #[test]
+fn a_form_with_any_value_of_a_parameter_can_also_be_a_command() {
+    let decision = |rule: &str, parameters: &[&str], call: &str| {
+        let mut fixture = Fixture::of(call);
+        let properties = parameters
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({})));
+        fixture.tool.input_schema = json!({"properties": properties.collect::<Map<_, _>>()});
+        match fixture.decide(&policy(rule), &[]) {
+            Verdict::Allow(_) => Decision::Allow,
+            Verdict::Ask(_) => Decision::Ask,
+            Verdict::Deny(_) => Decision::Deny,
+        }
+    };
+    let write = &["path", "content"][..];
+    let run = &["command", "cwd"][..];
+    for (rule, parameters, call, expected) in [
+        (
+            "deny write_file(content:*)",
+            write,
+            "x/write_file writes kind=edit path=a content=b",
+            Decision::Deny,
+        ),
+        (
+            "ask write_file(content:*)",
+            write,
+            "x/write_file writes kind=edit path=a content=b",
+            Decision::Ask,
+        ),
+        (
+            "deny write_file(content:*)",
+            write,
+            "x/write_file writes kind=edit path=a",
+            Decision::Allow,
+        ),
+        (
+            "deny Edit(edits:*)",
+            &["edits"],
+            "x/patch writes kind=edit path=a edits=[1]",
+            Decision::Deny,
+        ),
+        (
+            "deny shell(cwd:*)",
+            run,
+            "x/shell kind=execute command=ls cwd=a",
+            Decision::Deny,
+        ),
+        (
+            "deny shell(cwd:*)",
+            run,
+            "x/shell kind=execute command=ls",
+            Decision::Allow,
+        ),
+        (
+            "deny Bash(command:*)",
+            run,
+            "x/shell kind=execute command=ls",
+            Decision::Deny,
+        ),
+        (
+            "deny Bash(git:*)",
+            run,
+            "x/shell kind=execute command=\"git status\"",
+            Decision::Deny,
+        ),
+        (
+            "deny Bash(git:*)",
+            run,
+            "x/shell kind=execute command=ls",
+            Decision::Allow,
+        ),
+    ] {
+        let rule = format!("mode auto\n{rule}");
+        assert_eq!(
+            decision(&rule, parameters, call),
+            expected,
+            "{rule}: {call}"
+        );
+    }
+    for (rule, parameters, call, expected) in [
+        (
+            "allow Bash(git:*)",
+            &["command", "git"][..],
+            "x/shell kind=execute command=\"git status\"",
+            Decision::Allow,
+        ),
+        (
+            "allow Bash(git:*)",
+            &["command", "git"],
+            "x/shell kind=execute command=ls git=a",
+            Decision::Deny,
+        ),
+        (
+            "allow run(cwd:*)",
+            run,
+            "x/run kind=execute command=ls cwd=a",
+            Decision::Deny,
+        ),
+        (
+            "allow deploy(target:*)",
+            &["target"],
+            "x/deploy target=a",
+            Decision::Allow,
+        ),
+        (
+            "allow deploy(target:*)",
+            &["target"],
+            "x/deploy",
+            Decision::Deny,
+        ),
+        (
+            "allow deploy(target:*)",
+            &[],
+            "x/deploy target=a",
+            Decision::Deny,
+        ),
+        (
+            "allow Skill(team:*)",
+            &["skill"],
+            "x/skill alias=Skill skill=team:a",
+            Decision::Allow,
+        ),
+    ] {
+        let rule = format!("mode dont_ask\n{rule}");
+        assert_eq!(
+            decision(&rule, parameters, call),
+            expected,
+            "{rule}: {call}"
+        );
+    }
+}
+
+#[test]
 fn a_path_that_may_not_be_read_may_not_be_named_to_a_command() {
     table(
         "allow Bash

@@ -269,12 +269,17 @@ async fn run(
     let id = request.id.clone();
     let sink: Arc<dyn Sink> = Arc::new(NoSink);
     let mut call = std::pin::pin!(kernel.call(request, sink));
-    tokio::select! {
+    let limit = limit.min(Duration::from_hours(24));
+    let error = tokio::select! {
         biased;
         report = &mut call => return report.result,
-        () = stop.cancelled() => {}
-        () = tokio::time::sleep(limit.min(Duration::from_hours(24))) => {}
-    }
+        () = stop.cancelled() => None,
+        () = tokio::time::sleep(limit) => Some(CallError::timed_out(limit)),
+    };
     kernel.cancel(&id);
-    call.await.result
+    let result = call.await.result;
+    match error {
+        Some(error) if result.is_err() => Err(error),
+        _ => result,
+    }
 }

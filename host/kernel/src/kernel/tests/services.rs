@@ -168,7 +168,10 @@ impl ServicesFixtureBuilder {
         let kernel = kernel.build().unwrap().share();
         let mut draft = tool("draft", false);
         draft.kind = "edit".to_owned();
-        let held = ScriptedTools::new(vec![draft], true);
+        let mut chain = tool("chain", false);
+        chain.requires = vec!["tools".to_owned()];
+        chain.can_background = true;
+        let held = ScriptedTools::new(vec![draft, chain], true);
         for (name, backend) in [
             ("p", ScriptedTools::new(tools(), false)),
             ("q", ScriptedTools::new(vec![tool("other", true)], false)),

@@ -10,7 +10,7 @@ use super::{PathLocks, Pool, PoolLimitError, PoolLimits};
 /// What one call asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
-    Agent,
+    Agent(Pool),
     Everything,
     Share {
         pool: Pool,
@@ -23,9 +23,8 @@ impl Claim {
     /// Returns the pool whose permit the claim takes. An exclusive claim needs none, because no other call runs.
     fn pool(&self) -> Option<Pool> {
         match self {
-            Self::Agent => Some(Pool::Agents),
             Self::Everything => None,
-            Self::Share { pool, .. } => Some(*pool),
+            Self::Agent(pool) | Self::Share { pool, .. } => Some(*pool),
         }
     }
 }
@@ -33,7 +32,7 @@ impl Claim {
 impl ConflictsWith for Claim {
     fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Agent, _) | (_, Self::Agent) => false,
+            (Self::Agent(_), _) | (_, Self::Agent(_)) => false,
             (Self::Everything, _) | (_, Self::Everything) => true,
             (
                 Self::Share {
@@ -75,7 +74,7 @@ pub(super) struct AdmissionState {
     line: ConflictQueue<QueuedCall>,
     limits: PoolLimits,
     /// Counters of the users with calls in the queue.
-    counters: BTreeMap<UserId, [PoolCounter; 5]>,
+    counters: BTreeMap<UserId, [PoolCounter; 6]>,
 }
 
 struct PoolCounter {
@@ -159,7 +158,7 @@ impl AdmissionState {
 
 impl PoolCounter {
     /// Creates one counter per pool, in the order of [`Pool`].
-    fn all(limits: PoolLimits) -> [Self; 5] {
+    fn all(limits: PoolLimits) -> [Self; 6] {
         let PoolLimits {
             all,
             network,
@@ -167,7 +166,7 @@ impl PoolCounter {
             agents,
             interactive,
         } = limits;
-        [all, network, processes, agents, interactive].map(|free| Self {
+        [all, network, processes, agents, interactive, agents].map(|free| Self {
             free,
             waiting: BTreeSet::new(),
             running: BTreeSet::new(),

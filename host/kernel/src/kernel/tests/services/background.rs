@@ -82,7 +82,7 @@ async fn a_background_call_is_stopped_by_its_id_or_its_timeout() {
             (
                 "relay",
                 "brief\nwait $1 500\nwait $1 5000",
-                "done; still running; Cancelled [cancelled]",
+                "done; still running; TimedOut [timeout]",
             ),
         ])
         .await;

@@ -263,3 +263,63 @@ async fn a_task_carries_the_restrictions_of_its_parent() {
         r#"ok: {"text":"general for helper c1, plan, held","task":{}}"#
     );
 }
+
+/// Otherwise the calls would have run when the user is asked.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_calls_others_is_asked_about_before_it_runs() {
+    let no = Answer::Deny { note: None };
+    let house = ServicesFixtureBuilder::rules("ask chain\nallow act")
+        .answers([no, Answer::once()])
+        .build();
+    let denied = house.call("chain", "call act {}").await;
+    assert!(denied.starts_with("Denied [user_denied]"), "{denied}");
+    assert_eq!(house.records(), ["- > chain (model) denied"]);
+    house.check(&[("chain", "call act {}", "()")]).await;
+}
+
+/// It is no evidence about the arguments of the nested call.
+#[tokio::test(start_paused = true)]
+async fn a_nested_call_that_stops_with_its_caller_is_cancelled() {
+    let house = ServicesFixtureBuilder::default().build();
+    for number in 1..=5 {
+        let call = house.start("relay", r#"call look {"do": "obey"}"#);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        house.kernel.cancel(&CallId(format!("c{number}")));
+        call.await.unwrap();
+        assert!(
+            house
+                .records()
+                .contains(&format!("c{number} > look (tool) cancelled"))
+        );
+    }
+}
+
+fn one_agent() -> ServicesFixtureBuilder {
+    let mut plan = ServicesFixtureBuilder::rules("allow *");
+    plan.settings.pools = PoolLimits {
+        agents: 1,
+        ..PoolLimits::default()
+    };
+    plan
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tail_of_a_nested_call_needs_no_permit_of_its_own() {
+    let house = one_agent().answers([Answer::once()]).build();
+    let tail = r#"call act {"do": "tail relay {}"}"#;
+    let call = tokio::time::timeout(Duration::from_hours(1), house.call("relay", tail));
+    assert_eq!(call.await.expect("it waits for its own caller"), "()");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_the_background_do_not_delay_those_that_control_them() {
+    let house = one_agent().build();
+    let two = "start chain {\"do\": \"hang\"}\n".repeat(2);
+    house.call("relay", &two).await;
+    let stop = house.call("relay", "running\nstop $0\nstop $1");
+    let stopped = tokio::time::timeout(Duration::from_hours(1), stop);
+    assert_eq!(
+        stopped.await.expect("it waits for what it stops"),
+        "2 running, 0 ended; chain; chain"
+    );
+}

@@ -171,6 +171,12 @@ impl Backend for ScriptedTools {
                             ..Outcome::default()
                         });
                     }
+                    "obey" => {
+                        while !sink.is_cancelled() {
+                            sleep(Duration::from_millis(10)).await;
+                        }
+                        return Err(CallError::new(ErrorClass::Cancelled, "stopped"));
+                    }
                     line if line.starts_with("tail ") => {
                         let (tool, input) = line[5..].split_once(' ').unwrap();
                         return Ok(Outcome {

@@ -46,7 +46,7 @@ fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
                 path_locks,
             }
         });
-    prop_oneof![10 => share, 1 => Just(Claim::Everything), 1 => Just(Claim::Agent)]
+    prop_oneof![10 => share, 1 => Just(Claim::Everything), 1 => Just(Claim::Agent(Pool::Agents))]
 }
 
 fn user() -> impl proptest::strategy::Strategy<Value = UserId> {
@@ -125,7 +125,7 @@ impl AdmissionModel {
             Pool::Plain => LIMITS.all,
             Pool::Network => LIMITS.network,
             Pool::Processes => LIMITS.processes,
-            Pool::Agents => LIMITS.agents,
+            Pool::Agents | Pool::BackgroundAgents => LIMITS.agents,
             Pool::Interactive => LIMITS.interactive,
         };
         for (index, (ticket, user, claim, runs)) in self.here.iter().enumerate() {

@@ -78,8 +78,7 @@ impl tools::Host for State {
     }
 
     fn stop(&mut self, id: String) -> Result<tools::Background, types::Failure> {
-        let allowed = !self.allowed.tools.is_empty();
-        let services = self.untracked_services(allowed, "tools")?;
+        let services = self.untracked_services(self.allowed.stop_tools, "tools")?;
         services.stop_tool(&id).map(background).map_err(failure)
     }
 }
