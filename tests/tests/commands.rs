@@ -31,7 +31,7 @@ fn undo_without_arguments_shows_and_undoes_the_last_change_below_the_directory()
     write(&env, "b.txt", "two");
     let (a, b) = (env.workspace().join("a.txt"), env.workspace().join("b.txt"));
     let shown = env.run(&["undo", "--dry-run"]);
-    check(&shown, 0, "  │ -two");
+    check(&shown, 0, "   1 │ - two");
     assert!(a.exists() && b.exists());
     check(&env.run(&["undo"]), 2, "no terminal to prompt at");
     check(&env.run(&["undo", "--yes"]), 0, "undone write_file");
@@ -140,7 +140,7 @@ fn changes_of_a_batch_are_undone_together_or_not_at_all() {
     check(
         &env.run(&["undo", "--session", session, "--dry-run"]),
         0,
-        "-three",
+        "- three",
     );
     check(
         &env.run(&["undo", "--session", session, "--yes"]),

@@ -8,6 +8,7 @@ use e2e::test_env::{TestEnv, poll_until};
 
 const PROMPT: &str = "host> ";
 const TAB: &str = "\t";
+const CTRL_C: &str = "\u{3}";
 const CTRL_R: &str = "\u{12}";
 
 /// `host run` at its first prompt, with write access.
@@ -87,7 +88,7 @@ fn a_change_is_reported_undone_and_redone() {
     terminal.wait_for("created workspace/new.txt (+1 −0); /undo reverts it");
     terminal.wait_for(PROMPT);
     assert_eq!(fs::read_to_string(&new).unwrap(), "one\n");
-    enter(&mut terminal, "/diff", "│ +one");
+    enter(&mut terminal, "/diff", "│ + one");
     answer(&mut terminal, "/undo", "undone write_file of call ");
     assert!(!new.exists());
     enter(
@@ -104,6 +105,38 @@ fn a_change_is_reported_undone_and_redone() {
     );
     assert!(!new.exists());
     enter(&mut terminal, "/calls", "write_file  completed");
+    quit(terminal);
+}
+
+#[test]
+fn completed_and_guest_paths_name_changes_and_ctrl_c_keeps_the_prompt() {
+    let env = TestEnv::new("");
+    for path in ["path=a b.txt", "path=new.txt"] {
+        let write = [
+            "call",
+            "write_file",
+            path,
+            "content=one",
+            "--allow-tool",
+            "*",
+        ];
+        let written = env.run_with_plugins(&write);
+        assert_eq!(written.code, Some(0), "{written:?}");
+    }
+    let mut terminal = prompt(&env, &[]);
+    terminal.type_keys("/undo /workspace/new.txt\r");
+    terminal.wait_for("[y/N] ");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for("nothing changed");
+    terminal.wait_for(PROMPT);
+    enter(&mut terminal, &format!("/diff a{TAB}"), "│ + one");
+    answer(
+        &mut terminal,
+        &format!("/undo /workspace/a{TAB}"),
+        "undone write_file of call ",
+    );
+    assert!(!env.workspace().join("a b.txt").exists());
+    assert!(env.workspace().join("new.txt").exists());
     quit(terminal);
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use e2e::root;
 use e2e::terminal::{KEYS, Terminal, without_progress};
@@ -98,6 +99,59 @@ fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
     let (_, screen) = terminal.wait();
     assert!(screen.contains("nothing changed"), "{screen}");
     assert!(is_written(&env));
+}
+
+#[test]
+fn a_question_about_an_undo_is_shown_where_it_is_asked() {
+    let env = TestEnv::new("");
+    let forged = format!("content={}revert   /etc/passwd", " ".repeat(90));
+    let write = ["call", "write_file", "path=new.txt", &forged];
+    env.run_with_plugins(&[&write[..], &["--allow-tool", "*"]].concat());
+    assert!(is_written(&env));
+    let undo = env.command(&["undo"]);
+    let mut to_file = Command::new("sh");
+    to_file
+        .args(["-c", "exec \"$0\" \"$@\" > undone"])
+        .arg(undo.get_program())
+        .args(undo.get_args())
+        .current_dir(env.workspace());
+    for (name, value) in undo.get_envs() {
+        match value {
+            Some(value) => to_file.env(name, value),
+            None => to_file.env_remove(name),
+        };
+    }
+    let mut terminal = Terminal::start(&to_file, "");
+    let question = terminal.wait_for("[y/N] ");
+    assert!(question.contains("    remove   "), "{question}");
+    assert!(
+        question.contains("│ - ␠×90revert   /etc/passwd"),
+        "{question}"
+    );
+    terminal.type_keys("y");
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(!is_written(&env));
+    let undone = fs::read_to_string(env.workspace().join("undone")).unwrap();
+    assert!(undone.starts_with("undone write_file of call"), "{undone}");
+}
+
+#[test]
+fn lists_are_laid_out_for_narrow_terminals() {
+    let env = TestEnv::new("");
+    let long = format!("path={}.txt", "n".repeat(60));
+    let write = ["call", "write_file", &long, "content=one"];
+    env.run_with_plugins(&[&write[..], &["--allow-tool", "*"]].concat());
+    let rows = |command: Command, columns| {
+        let (code, screen) = Terminal::start_with_size(&command, "", (50, columns)).wait();
+        assert_eq!(code, Ok(0), "{screen}");
+        screen
+    };
+    let list = rows(env.command(&["undo", "--list"]), 80);
+    assert_eq!(list.lines().count(), 2, "{list}");
+    let tools = rows(env.command_with_plugins(&["tools"]), 30);
+    let width = tools.lines().map(|line| line.trim_end().chars().count());
+    assert!(width.max().is_some_and(|width| width <= 40), "{tools}");
 }
 
 #[test]
@@ -418,13 +472,17 @@ fn a_running_call_shows_its_output_and_ctrl_c_says_what_was_kept() {
         "{screen}"
     );
     assert!(!output.contains("│ row"), "{screen}");
+    assert!(output.contains("row 1\nrow 2\n"), "{screen}");
 }
 
 #[test]
 fn output_is_printed_once_and_progress_is_erased() {
     let env = TestEnv::new("");
-    let mut terminal = bash(&env, "echo row; until [ -e go ]; do sleep 0.05; done");
-    terminal.wait_for("│ row");
+    let mut terminal = bash(
+        &env,
+        "printf '\\033[31mrow\\033[0m\\n'; until [ -e go ]; do sleep 0.05; done",
+    );
+    terminal.wait_for("row");
     fs::write(env.workspace().join("go"), "").unwrap();
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use toolhost_contract::units::parse_duration;
+use toolhost_contract::units::parse_positive_duration;
 use toolhost_contract::{CallerId, Mode, OnlyPath, OnlyPaths, Principal, SessionKey, ToolSet};
 use toolhost_formats::profile::Profile;
 use toolhost_kernel::OnDuplicate;
@@ -115,7 +115,7 @@ pub struct HostArgs {
     pub on_duplicate: Option<OnDuplicate>,
 
     /// Maximum duration of every call, regardless of plugins and configuration; for example `30s` or `2m`
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, help_heading = OTHER)]
+    #[arg(long, value_name = "DUR", value_parser = parse_positive_duration, help_heading = OTHER)]
     pub timeout: Option<Duration>,
 
     /// Keep no records: no audit trail, no saved approvals and no undo

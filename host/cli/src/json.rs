@@ -2,8 +2,6 @@
 //!
 //! Scripts rely on them, so they are written out here instead of being derived from internal types.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -15,25 +13,10 @@ use toolhost_contract::{
 use toolhost_formats::profile::{ProfiledTool, RenderedResult};
 use toolhost_kernel::{Report, Stats, ToolEntry};
 
-/// Formats JSON for output, with terminal control and invisible characters as JSON escapes. Parsing yields the same
-/// values.
+/// Formats JSON for output, with everything that a terminal must not get as JSON escapes, so that `print` changes nothing
+/// in it. Parsing yields the same values.
 pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
-    Ok(escaped(&serde_json::to_string_pretty(value)?))
-}
-
-/// Escapes terminal control and invisible characters in JSON. See [`pretty`].
-pub fn escaped(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c == '\n' || !text::is_hidden(c) {
-            out.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        }
-    }
-    out
+    Ok(text::escape_json(&serde_json::to_string_pretty(value)?))
 }
 
 pub fn report(report: &Report) -> Value {
@@ -286,6 +269,7 @@ mod tests {
     use toolhost_kernel::ToolStats;
 
     use super::*;
+    use crate::terminal::screen::escape_controls;
 
     //
     #[test]
@@ -333,6 +317,9 @@ mod tests {
 
     #[test]
     fn t_07_printed_json_contains_no_control_characters() {
+        // `print` changes nothing in it.
+        let marked = pretty(&json!({"path": format!("a{}", "\u{301}".repeat(8))})).unwrap();
+        assert_eq!(escape_controls(&marked), marked);
         let value = json!({"a\u{9b}": "\u{9b}2J\u{202e}\u{200b}\u{e0041}\u{7f}\u{fffe}\u{1b}", "e\u{301}": "ß\n"});
         let shown = pretty(&value).unwrap();
         assert_eq!(

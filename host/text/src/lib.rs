@@ -190,15 +190,46 @@ pub fn remove_tags(text: &str) -> Option<(String, usize)> {
 
 /// Escapes text for one line, with at most `max` characters. Unsafe characters are shown as `\u{…}`.
 pub fn escape_line(text: &str, max: usize) -> String {
-    escape(text, max, false)
+    escape(text, max, EscapeForm::Line)
 }
 
 /// Escapes text for several lines, keeping newlines and tabs.
 pub fn escape_lines(text: &str, max: usize) -> String {
-    escape(text, max, true)
+    escape(text, max, EscapeForm::Lines)
 }
 
-fn escape(text: &str, max: usize, lines: bool) -> String {
+/// Escapes JSON with the escapes of JSON, so that it is parsed to the same value. Newlines between values are kept. Escapes
+/// everything that [`escape_lines`] would escape, and all characters of [`is_hidden`].
+pub fn escape_json(json: &str) -> String {
+    escape(json, usize::MAX, EscapeForm::Json)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EscapeForm {
+    Line,
+    Lines,
+    Json,
+}
+
+impl EscapeForm {
+    fn add(self, c: char, out: &mut String) {
+        match (self, c) {
+            (Self::Json, _) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            (_, '\n') => out.push_str("\\n"),
+            (_, '\r') => out.push_str("\\r"),
+            (_, '\t') => out.push_str("\\t"),
+            _ => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+        }
+    }
+}
+
+fn escape(text: &str, max: usize, form: EscapeForm) -> String {
     let mut out = String::with_capacity(text.len().min(max) + 8);
     let mut before = None;
     // Marks are not allowed at the start of the text or of a line, or after an escape.
@@ -209,22 +240,23 @@ fn escape(text: &str, max: usize, lines: bool) -> String {
             break;
         }
         marks = if is_mark(c) { marks + 1 } else { 0 };
-        match c {
-            '\n' | '\t' if lines => {
+        let is_kept = match (form, c) {
+            (EscapeForm::Lines, '\n' | '\t') | (EscapeForm::Json, '\n') => {
                 marks = MAX_MARKS;
-                out.push(c);
+                true
             }
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if needs_escape(c)
-                || is_variation_selector(c) && !before.is_some_and(accepts_variation_selector)
-                || marks > MAX_MARKS =>
-            {
-                marks = MAX_MARKS;
-                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            (EscapeForm::Json, c) if is_variation_selector(c) => false,
+            (_, c) => {
+                !needs_escape(c)
+                    && (!is_variation_selector(c) || before.is_some_and(accepts_variation_selector))
+                    && marks <= MAX_MARKS
             }
-            c => out.push(c),
+        };
+        if is_kept {
+            out.push(c);
+        } else {
+            marks = MAX_MARKS;
+            form.add(c, &mut out);
         }
         before = Some(c);
     }

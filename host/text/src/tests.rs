@@ -51,6 +51,27 @@ fn t_08_combining_marks_are_bounded() {
 }
 
 #[test]
+fn escaped_json_needs_no_further_escapes_and_has_the_same_values() {
+    let marks = "\u{301}".repeat(8);
+    let hidden: String = (0..=0x10_ffff)
+        .filter_map(char::from_u32)
+        .filter(|c| is_hidden(*c))
+        .collect();
+    let value = json!({
+        format!("a{marks}"): [marks, format!("\u{202e}{marks}\u{1d167}\u{1d167}"), "e\u{301} ⚠\u{fe0f}", "\u{301}x"],
+        "hidden": hidden,
+        "spaced": hidden.chars().flat_map(|c| [c, '\u{301}', 'x', c, c]).collect::<String>(),
+    });
+    let shown = escape_json(&serde_json::to_string_pretty(&value).unwrap());
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+        value
+    );
+    assert_eq!(escape_lines(&shown, usize::MAX), shown);
+    assert!(shown.contains("e\u{301} ⚠\\ufe0f"), "{shown}");
+}
+
+#[test]
 fn truncation_respects_character_boundaries() {
     assert_eq!(escape_line("äöü", 2), "äö… (+1 characters)");
     assert_eq!(head("äö", 3), "ä");

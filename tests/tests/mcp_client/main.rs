@@ -78,6 +78,32 @@ fn r_423_a_server_is_approved_started_and_its_tools_are_called() {
 }
 
 #[test]
+fn r_111_a_server_without_a_sandbox_is_not_called_with_a_limit_of_directories() {
+    let home = Home::new();
+    home.server("own", &Home::own_host(&["data"]));
+    let approved = home.run(&["mcp", "approve", "own", "--yes"]);
+    assert_eq!(approved.code, Some(0), "{}", approved.stderr);
+    let grant = home.at("work");
+    std::fs::create_dir(&grant).unwrap();
+    let mut call = vec![
+        "call",
+        "mcp__own__base64_encode",
+        r#"{"text": "hi"}"#,
+        "--allow-tool",
+        "mcp__own",
+        "--allow-path",
+        grant.to_str().unwrap(),
+    ];
+    let called = home.run(&call);
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    call.extend(["--only-path", "."]);
+    let refused = home.run(&call);
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    let reason = "the server `own` can use files outside them: it runs without a sandbox";
+    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+}
+
+#[test]
 fn an_approval_is_bound_to_the_command_and_stored_for_the_user() {
     let home = Home::new();
     home.server("own", &Home::own_host(&["data"]));

@@ -127,6 +127,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
 
     let Some(report) = report else {
         let after = format_duration(start.elapsed());
+        print_output(&output, "");
         // Progress is erased together with the echo of Ctrl-C.
         let start_of_line = if mode == ProgressMode::Live { "" } else { "\n" };
         note(&format!("{start_of_line}cancelled after {after}; {kept}"));

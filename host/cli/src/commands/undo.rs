@@ -24,8 +24,9 @@ use crate::records::{Records, StoreArgs, format_time, now};
 use crate::settings::CliSettings;
 use crate::terminal::change_list::{ChangeVerbs, DONE, format_changes};
 use crate::terminal::prompter::confirm;
-use crate::terminal::style::{Style, table};
-use crate::terminal::{count, print};
+use crate::terminal::prompter::untrusted_text::TerminalLayout;
+use crate::terminal::style::list;
+use crate::terminal::{count, note, print};
 
 /// Maximum number of lines of differences before the question; `--dry-run` shows all.
 const PREVIEW_ROWS: usize = 200;
@@ -145,10 +146,10 @@ pub async fn undo(args: UndoArgs) -> Result<Exit, CliError> {
     } = args.store.open_records()?;
     let directory = project_directory(&settings)?;
     if args.list {
-        return list(&store, args.what.as_deref(), &directory);
+        return list_changes(&store, args.what.as_deref(), &directory);
     }
     let selection = match (&args.what, &args.batch, &args.session) {
-        (Some(name), _, _) => Selection::Named(name),
+        (Some(name), _, _) => Selection::Named(name, Path::new(name)),
         (_, Some(batch), _) => Selection::Batch(batch),
         (_, _, Some(session)) => Selection::Session(session),
         (None, None, None) => Selection::LastBelow(&directory),
@@ -222,7 +223,7 @@ fn check_sequence(store: &Store, rows: &[CommitRow], direction: Direction) -> Re
     Err(CliError::new(exit, message))
 }
 
-/// Prints what would change. Fails if a file has changed since, before the user is asked.
+/// Shows what would change. Fails if a file has changed since, before the user is asked.
 fn preview(
     store: &Store,
     staging: &Staging,
@@ -235,7 +236,11 @@ fn preview(
         Confirmation::Skip => 0,
         Confirmation::DryRun => usize::MAX,
     };
-    let style = Style::of(&std::io::stdout());
+    // Where the question is asked, even if standard output is a file.
+    let look = match confirmation {
+        Confirmation::Ask => TerminalLayout::of(&std::io::stderr()),
+        Confirmation::Skip | Confirmation::DryRun => TerminalLayout::of(&std::io::stdout()),
+    };
     let mut shown = String::new();
     let mut left_out = 0;
     for row in rows {
@@ -248,15 +253,20 @@ fn preview(
             return Err(undo_error(store, rows, row, direction, conflict));
         }
         let title = title(store, row, direction, &preview.changes);
-        let (changes, hidden) =
-            format_changes(&preview.changes, direction.verbs(), max_rows, style);
+        let (changes, hidden) = format_changes(&preview.changes, direction.verbs(), max_rows, look);
         let _ = write!(shown, "{title}\n{changes}");
         left_out += hidden;
     }
     if left_out > 0 && confirmation == Confirmation::Ask {
         let _ = writeln!(shown, "  {left_out} more lines; --dry-run shows them");
     }
-    print(shown.trim_end()).or_exit(Exit::Internal)
+    match confirmation {
+        Confirmation::Ask => note(shown.trim_end()),
+        Confirmation::Skip | Confirmation::DryRun => {
+            print(shown.trim_end()).or_exit(Exit::Internal)?;
+        }
+    }
+    Ok(())
 }
 
 fn title(store: &Store, row: &CommitRow, direction: Direction, changes: &ChangeSet) -> String {
@@ -276,7 +286,7 @@ fn time_of_call(store: &Store, row: &CommitRow) -> String {
 }
 
 /// Lists recorded changes below a directory, or those of a call or a path.
-fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, CliError> {
+fn list_changes(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, CliError> {
     let call = name.map(|name| call_of(store, name));
     let call = call.transpose()?.flatten();
     let path = match name {
@@ -317,7 +327,7 @@ fn list(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, Cli
         print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
-    let shown = table(&["TIME", "CALL", "TOOL", "STATE", "CHANGED"], cells);
+    let shown = list(&["TIME", "CALL", "TOOL", "STATE", "CHANGED"], cells, 1);
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
@@ -401,19 +411,16 @@ pub fn describe_commits(
     Some(format!("{what} (+{more} −{less})"))
 }
 
-/// The difference that the selected calls made.
-pub fn format_selected(
-    store: &Store,
-    selection: Selection<'_>,
-    style: Style,
-) -> Result<String, CliError> {
+/// The difference that the selected calls made, for standard output.
+pub fn format_selected(store: &Store, selection: Selection<'_>) -> Result<String, CliError> {
     let staging = staging::open_in_store(store)?;
+    let look = TerminalLayout::of(&std::io::stdout());
     let mut shown = String::new();
     for row in select(store, selection, Direction::Undo)? {
         let changes = staging
             .describe_commit(&row.body)
             .map_err(|error| failed(&row, &error))?;
-        let (list, _) = format_changes(&changes, DONE, usize::MAX, style);
+        let (list, _) = format_changes(&changes, DONE, usize::MAX, look);
         let _ = write!(
             shown,
             "{} of call {} at {}: {changes}\n{list}",

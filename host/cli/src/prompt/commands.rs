@@ -1,10 +1,13 @@
 //! The commands of the prompt about changes, calls, rules and modes.
 
+use std::path::{Path, PathBuf};
+
 use toolhost_contract::policy::{Decision, Mode, RuleSource, RuleSpec};
 use toolhost_contract::text;
 use toolhost_store::{CallFilter, Store};
 
 use super::PromptSession;
+use super::completion::host_path;
 use crate::commands::calls;
 use crate::commands::plugins::{find, plugin_details};
 use crate::commands::undo::{self, Confirmation, Direction, Selection, UndoCommands};
@@ -24,7 +27,8 @@ impl PromptSession<'_> {
     /// Undoes or redoes the last change of this session, or the named one.
     pub(super) fn revert(&self, what: Option<&str>, direction: Direction) -> Result<(), CliError> {
         let store = self.store()?;
-        let selection = self.selection(what);
+        let path = what.map(|name| self.host_path(name));
+        let selection = self.selection(what.zip(path.as_deref()));
         let reverting = undo::revert(store, selection, direction, Confirmation::Ask, COMMANDS);
         self.runtime.block_on(reverting).map(|_| ())
     }
@@ -32,7 +36,8 @@ impl PromptSession<'_> {
     /// The difference of the last change of this session, or of the named one.
     pub(super) fn diff(&self, what: Option<&str>) -> Result<String, CliError> {
         let store = self.store()?;
-        undo::format_selected(store, self.selection(what), self.style)
+        let path = what.map(|name| self.host_path(name));
+        undo::format_selected(store, self.selection(what.zip(path.as_deref())))
     }
 
     pub(super) fn calls(&self, call: Option<&str>) -> Result<String, CliError> {
@@ -102,9 +107,19 @@ impl PromptSession<'_> {
         }
     }
 
-    fn selection<'a>(&'a self, what: Option<&'a str>) -> Selection<'a> {
-        match what {
-            Some(name) => Selection::Named(name),
+    /// The path on the host of a path as the user, a tool or a completion names it.
+    fn host_path(&self, name: &str) -> PathBuf {
+        let named = PathBuf::from(name);
+        let exists = |path: &Path| path.symlink_metadata().is_ok();
+        match host_path(&named, &self.host.settings.core.paths) {
+            Some(granted) if named.is_absolute() || !exists(&named) && exists(&granted) => granted,
+            _ => named,
+        }
+    }
+
+    fn selection<'a>(&'a self, named: Option<(&'a str, &'a Path)>) -> Selection<'a> {
+        match named {
+            Some((name, path)) => Selection::Named(name, path),
             None => Selection::LastOfSession(self.key.session.as_str()),
         }
     }

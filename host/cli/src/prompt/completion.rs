@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use toolhost::AllowedPath;
 use toolhost_contract::path_members::is_path_member;
 use toolhost_contract::policy::Mode;
+use toolhost_contract::text;
 use toolhost_kernel::{Kernel, RegistrySnapshot};
 
 use super::line::{COMMANDS, is_incomplete};
@@ -26,24 +27,14 @@ const MAX_DEPTH: usize = 4;
 
 pub struct LineHelper {
     kernel: Arc<Kernel>,
-    directories: Vec<GrantedPath>,
-}
-
-/// A granted directory as tools and the user name it.
-struct GrantedPath {
-    guest: PathBuf,
-    host: PathBuf,
+    directories: Vec<AllowedPath>,
 }
 
 impl LineHelper {
     pub fn new(kernel: Arc<Kernel>, paths: &[AllowedPath]) -> Self {
-        let directories = paths.iter().map(|path| GrantedPath {
-            guest: PathBuf::from(&path.guest),
-            host: path.host.clone(),
-        });
         Self {
             kernel,
-            directories: directories.collect(),
+            directories: paths.to_vec(),
         }
     }
 }
@@ -83,7 +74,7 @@ impl Helper for LineHelper {}
 fn complete(
     line: &str,
     registry: &RegistrySnapshot,
-    directories: &[GrantedPath],
+    directories: &[AllowedPath],
 ) -> (usize, Vec<String>) {
     let start = word_start(line);
     let word = &line[start..];
@@ -135,7 +126,7 @@ fn arguments(
     schema: &Value,
     word: &str,
     given: &[&str],
-    directories: &[GrantedPath],
+    directories: &[AllowedPath],
 ) -> Vec<String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     if let Some((key, value)) = word.split_once('=') {
@@ -203,13 +194,10 @@ fn choices(root: &Value, property: &Value, depth: usize) -> Vec<String> {
 }
 
 /// Files and directories below the granted directories. Relative paths are below the first one, as tools resolve them.
-fn paths(word: &str, directories: &[GrantedPath]) -> Vec<String> {
+fn paths(word: &str, directories: &[AllowedPath]) -> Vec<String> {
     let typed = word.replace("\\ ", " ");
-    let (parent, start) = typed
-        .rsplit_once('/')
-        .map_or(("", typed.as_str()), |(parent, start)| (parent, start));
-    let parent_and_slash = &typed[..typed.len() - start.len()];
-    let Some(directory) = host_directory(parent, parent_and_slash, directories) else {
+    let (parent, start) = typed.split_at(typed.rfind('/').map_or(0, |slash| slash + 1));
+    let Some(directory) = host_path(Path::new(parent), directories) else {
         return Vec::new();
     };
     let entries = std::fs::read_dir(directory).into_iter().flatten();
@@ -225,7 +213,7 @@ fn paths(word: &str, directories: &[GrantedPath]) -> Vec<String> {
         }
         let is_directory = entry.path().is_dir();
         let end = if is_directory { "/" } else { " " };
-        let quoted = format!("{parent_and_slash}{name}").replace(' ', "\\ ");
+        let quoted = format!("{parent}{name}").replace(' ', "\\ ");
         found.push(format!("{quoted}{end}"));
         if found.len() == MAX_PATHS {
             break;
@@ -234,20 +222,15 @@ fn paths(word: &str, directories: &[GrantedPath]) -> Vec<String> {
     found
 }
 
-/// The directory on the host. `None` if it is outside of the granted directories.
-fn host_directory(
-    parent: &str,
-    parent_and_slash: &str,
-    directories: &[GrantedPath],
-) -> Option<PathBuf> {
-    let path = Path::new(parent);
+/// The path on the host of a path as tools name it. `None` if it is outside of the granted directories.
+pub fn host_path(path: &Path, directories: &[AllowedPath]) -> Option<PathBuf> {
     let goes_up = path
         .components()
         .any(|part| part == std::path::Component::ParentDir);
     if goes_up {
         return None;
     }
-    if !parent_and_slash.starts_with('/') {
+    if path.is_relative() {
         return Some(directories.first()?.host.join(path));
     }
     directories.iter().find_map(|granted| {
@@ -261,7 +244,7 @@ fn host_directory(
 
 /// Whether a character of a file name is safe to insert into the line.
 fn is_path_char(c: char) -> bool {
-    c.is_alphanumeric() || " ._-+@,:~%#".contains(c)
+    !text::needs_escape(c) && (c.is_alphanumeric() || " ._-+@,:~%#".contains(c))
 }
 
 /// Whether a word from a guest's schema is safe to insert into the line, which is not escaped.
@@ -276,7 +259,8 @@ fn is_plain(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolhost_contract::{Descriptor, ToolName};
+    use toolhost::Excludes;
+    use toolhost_contract::{Access, Descriptor, ToolName};
 
     use super::*;
     use crate::testing;
@@ -298,7 +282,7 @@ mod tests {
         tool
     }
 
-    fn check_below(directories: &[GrantedPath], line: &str, start: usize, offers: &[&str]) {
+    fn check_below(directories: &[AllowedPath], line: &str, start: usize, offers: &[&str]) {
         let kernel = testing::kernel("search", vec![tool()]);
         assert_eq!(
             complete(line, &kernel.registry(), directories),
@@ -341,15 +325,19 @@ mod tests {
             "no way.txt",
             ".hidden",
             "esc\u{1b}[2J",
+            "empty\u{3164}",
             "docs/a.md",
         ] {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
         }
-        let directories = [GrantedPath {
+        let directories = [AllowedPath {
             guest: "/workspace".into(),
             host: dir.path().to_owned(),
+            access: Access::ReadOnly,
+            dangerous: false,
+            exclude: Excludes::default(),
         }];
         let check = |line: &str, start: usize, offers: &[&str]| {
             check_below(&directories, line, start, offers);

@@ -65,9 +65,9 @@ pub fn parse(line: &str) -> Result<PromptLine, String> {
             let tool = argument().ok_or_else(|| missing("tool"))?;
             Ok(PromptLine::Inspect { tool })
         }
-        "/undo" => Ok(PromptLine::Undo { what: argument() }),
-        "/redo" => Ok(PromptLine::Redo { what: argument() }),
-        "/diff" => Ok(PromptLine::Diff { what: argument() }),
+        "/undo" => Ok(PromptLine::Undo { what: path(rest)? }),
+        "/redo" => Ok(PromptLine::Redo { what: path(rest)? }),
+        "/diff" => Ok(PromptLine::Diff { what: path(rest)? }),
         "/calls" => Ok(PromptLine::Calls { call: argument() }),
         "/mode" => Ok(PromptLine::Mode { name: argument() }),
         "/allow" => {
@@ -86,6 +86,17 @@ pub fn parse(line: &str) -> Result<PromptLine, String> {
             text::escape_line(command, 40)
         )),
         tool => call(tool, rest),
+    }
+}
+
+/// A path as it is, or quoted as in a shell, as completions are.
+fn path(rest: &str) -> Result<Option<String>, String> {
+    if !rest.contains(['\\', '\'', '"']) {
+        return Ok((!rest.is_empty()).then(|| rest.to_owned()));
+    }
+    match <[String; 1]>::try_from(shell_words::split_prompt_line(rest)?) {
+        Ok([path]) => Ok(Some(path)),
+        Err(_) => Err("quote the whole path".to_owned()),
     }
 }
 
@@ -175,6 +186,18 @@ mod tests {
                     what: Some("a b.txt".to_owned()),
                 },
             ),
+            (
+                r"/undo a\ b\'s.txt",
+                PromptLine::Undo {
+                    what: Some("a b's.txt".to_owned()),
+                },
+            ),
+            (
+                "/diff 'a  b.txt'",
+                PromptLine::Diff {
+                    what: Some("a  b.txt".to_owned()),
+                },
+            ),
             ("/redo", PromptLine::Redo { what: None }),
             ("/diff", PromptLine::Diff { what: None }),
             ("/calls", PromptLine::Calls { call: None }),
@@ -195,7 +218,15 @@ mod tests {
         ] {
             assert_eq!(parse(line), Ok(expected), "{line}");
         }
-        for line in ["inspect", "call", "grep pattern='", "/allow", "/no_such"] {
+        for line in [
+            "inspect",
+            "call",
+            "grep pattern='",
+            "/allow",
+            "/no_such",
+            "/undo it's",
+            r"/undo a b\ c",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -77,6 +77,8 @@ pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
         let _ = editor.load_history(file);
     }
     print_greeting(host);
+    // Installs the handler, so that Ctrl-C at the question of a command does not end the host.
+    let _interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) });
     let mut session = PromptSession {
         runtime,
         host,
@@ -278,6 +280,7 @@ impl PromptSession<'_> {
             self.show(&report, &output)
         } else {
             let after = format_duration(start.elapsed());
+            print_output(&output, "");
             note(&format!("\ncancelled after {after}; {kept}"));
             Ok(())
         }

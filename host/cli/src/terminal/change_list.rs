@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
-use toolhost_contract::{ChangeKind, ChangeSet, FileChange, text};
+use toolhost_contract::{ChangeKind, ChangeSet, text};
 
-use super::style::{Paint, Style};
+use super::prompter::diff_rows::{LineNumbers, diff_rows};
+use super::prompter::untrusted_text::{TerminalLayout, fact};
 
 /// Maximum number of changes that are shown.
 const MAX_CHANGES: usize = 50;
-/// Maximum length of a line of a difference in bytes.
-const MAX_LINE: usize = 2_000;
 
 /// The words for the kinds of changes.
 #[derive(Debug, Clone, Copy)]
@@ -39,63 +38,43 @@ impl ChangeVerbs {
     }
 }
 
-/// The changes with at most `max_rows` lines of differences. The second value is the number of lines that are left out.
+/// The changes with at most `max_rows` rows of differences, laid out like those of a question. The second value is the
+/// number of rows that are left out.
 pub fn format_changes(
     set: &ChangeSet,
     verbs: ChangeVerbs,
     max_rows: usize,
-    style: Style,
+    look: TerminalLayout,
 ) -> (String, usize) {
-    let (mut out, mut rows, mut hidden) = (String::new(), max_rows, 0);
+    let (mut out, mut left, mut hidden) = (String::new(), max_rows, 0);
     for change in set.changes.iter().take(MAX_CHANGES) {
-        let _ = writeln!(out, "  {}", format_line(change, verbs));
-        let diffs = change.diff.iter();
-        for line in diffs.flat_map(|diff| text::diff_lines(diff.body())) {
-            if rows == 0 {
-                hidden += 1;
-                continue;
-            }
-            rows -= 1;
-            let paint = match line.as_bytes().first() {
-                Some(b'+') => Some(Paint::Green),
-                Some(b'-') => Some(Paint::Red),
-                Some(b'@') => Some(Paint::Cyan),
-                _ => None,
-            };
-            let line = text::escape_line(line, MAX_LINE).replace("\\t", "\t");
-            let line = paint.map_or(line.clone(), |paint| style.paint(paint, &line));
-            let _ = writeln!(out, "  │ {line}");
+        out += &fact(verbs.of(&change.kind), &change.describe(), look);
+        let Some(diff) = &change.diff else {
+            continue;
+        };
+        if left == 0 {
+            hidden += text::diff_lines(diff.body()).count();
+            continue;
         }
+        let rows = diff_rows(&change.path, diff.body(), LineNumbers::Shown, look);
+        let shown = rows.len().min(left);
+        out.extend(rows[..shown].iter().map(String::as_str));
+        left -= shown;
+        hidden += rows.len() - shown;
     }
     let more = set.changes.len().saturating_sub(MAX_CHANGES);
     if more > 0 {
-        let _ = writeln!(out, "  and {more} more changes");
+        let _ = writeln!(out, "    and {more} more changes");
     }
     (out, hidden)
 }
 
-fn format_line(change: &FileChange, verbs: ChangeVerbs) -> String {
-    let path = text::escape_line(&change.path, 1_000);
-    let mut line = format!("{:<8} {path}", verbs.of(&change.kind));
-    if let ChangeKind::Moved { from } = &change.kind {
-        let _ = write!(line, "  (from {})", text::escape_line(from, 1_000));
-    }
-    if let Some(link) = change.describe_link() {
-        let _ = write!(line, "  ({})", text::escape_line(&link, usize::MAX));
-    }
-    if let Some(reason) = change.no_diff_reason {
-        let _ = write!(line, "  ({reason})");
-    }
-    if let Some((before, after)) = change.modes {
-        let _ = write!(line, "  (mode {before:o} → {after:o})");
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
-    use toolhost_contract::{FileDiff, FileKind};
+    use expect_test::expect;
+    use toolhost_contract::{FileChange, FileDiff, FileKind};
 
+    use super::super::prompter::testing::{layout, with_header};
     use super::*;
 
     fn change(path: &str, kind: ChangeKind, diff: Option<&str>) -> FileChange {
@@ -119,13 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_listed_with_escaped_and_limited_differences() {
+    fn rows_of_files_cannot_look_like_rows_of_the_host() {
+        let forged = format!("{}revert   /etc/passwd", " ".repeat(34));
         let set = ChangeSet {
             changes: vec![
                 change(
-                    "a\u{1b}[2J",
+                    &format!("a\u{1b}[2J{}", "b".repeat(30)),
                     ChangeKind::Modified,
-                    Some("@@ -1 +1 @@\n-a\r\n+\u{202e}\tb\n"),
+                    Some(&format!(
+                        "@@ -1,2 +1,2 @@\n-a\r\n-x\ty\n+\u{202e}{forged}\n+x\\ty\n"
+                    )),
                 ),
                 change("b", ChangeKind::Created, None),
                 change(
@@ -135,29 +117,33 @@ mod tests {
                     },
                     Some(""),
                 ),
+                FileChange {
+                    file_kind: FileKind::Link,
+                    link_targets: (Some("a".to_owned()), Some("\u{1b}".to_owned())),
+                    no_diff_reason: None,
+                    ..change("l", ChangeKind::Modified, None)
+                },
             ],
         };
-        let link = FileChange {
-            file_kind: FileKind::Link,
-            link_targets: (Some("a".to_owned()), Some("\u{1b}".to_owned())),
-            no_diff_reason: None,
-            ..change("l", ChangeKind::Modified, None)
-        };
-        let links = ChangeSet {
-            changes: vec![link],
-        };
-        assert_eq!(
-            format_changes(&links, DONE, 2, Style::PLAIN).0,
-            "  modified l  (target \"a\" → \"\\u{1b}\")\n"
-        );
-        let shown = format_changes(&set, DONE, 2, Style::PLAIN);
-        assert_eq!(shown.1, 1);
-        assert_eq!(
-            shown.0,
-            "  modified a\\u{1b}[2J\n  │ @@ -1 +1 @@\n  │ -a\\r\n  created  b  (binary)\n  moved    c  (from d\\n)\n"
-        );
-        let whole = format_changes(&set, DONE, 100, Style::PLAIN);
-        assert!(whole.0.contains("│ +\\u{202e}\tb"), "{}", whole.0);
-        assert_eq!(whole.1, 0);
+        let (whole, hidden) = format_changes(&set, DONE, usize::MAX, layout(40, 24));
+        expect![[r#"
+            screen:
+                modified a\u{1b}[2Jbbbbbbbbbbbbbbbb
+                       ┊ bbbbbbbbbbbbbb  (file)
+               1 │ - a\r
+               2 │ - x⇥   y
+               1 │ + \u{202e}                      
+                 ┊             revert   /etc/passwd
+               2 │ + x\ty
+                created  b  (file, binary)
+                moved    c  (file, from d\n)
+                modified l  (link, target "a" → "\
+                       ┊ u{1b}")
+        "#]]
+        .assert_eq(&with_header(&whole));
+        assert_eq!(hidden, 0);
+        let (start, hidden) = format_changes(&set, DONE, 1, layout(40, 24));
+        assert_eq!(hidden, 4);
+        assert_eq!(start.matches('-').count(), 1, "{start}");
     }
 }

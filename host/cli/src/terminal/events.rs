@@ -1,5 +1,6 @@
 //! Prints events of running tools to standard error.
 
+use std::collections::HashSet;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -73,11 +74,45 @@ impl Sink for EventPrinter {
 /// Prints output that was shown as progress only, unless the result contains it.
 pub fn print_output(output: &[u8], result: &str) {
     let output = String::from_utf8_lossy(output);
-    let last = output.trim_end().rsplit('\n').next().unwrap_or_default();
-    if !result.contains(last.trim_end()) {
+    if !contains_lines(result, &output) {
         let end = if output.ends_with('\n') { "" } else { "\n" };
-        SCREEN.note(&format!("{output}{end}"));
+        SCREEN.note(&(text::escape_lines(&output, usize::MAX) + end));
     }
+}
+
+/// Whether the result has each line of the output, in any order.
+fn contains_lines(result: &str, output: &str) -> bool {
+    let lines: HashSet<String> = result.split('\n').map(visible_text).collect();
+    output.split('\n').enumerate().all(|(at, line)| {
+        let line = visible_text(line);
+        // The start of the output can be missing.
+        let is_end = |of: &String| of.ends_with(&line);
+        line.is_empty() || lines.contains(&line) || at == 0 && lines.iter().any(is_end)
+    })
+}
+
+/// What a terminal shows of a line in the end: only what follows the last carriage return, without escape sequences and
+/// blanks at the ends.
+fn visible_text(line: &str) -> String {
+    let mut pieces = last_drawn(line).split('\u{1b}');
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = match piece.as_bytes().first() {
+            Some(b'[') => piece[1..]
+                .find(|c| ('@'..='~').contains(&c))
+                .map(|at| at + 1),
+            Some(b']') => piece.find('\u{7}'),
+            _ => piece.find(|c| ('0'..='~').contains(&c)),
+        };
+        out.push_str(end.map_or("", |end| &piece[end + 1..]));
+    }
+    out.trim().to_owned()
+}
+
+/// The part of a line that a program drew last, such as the last state of a progress bar.
+pub fn last_drawn(line: &str) -> &str {
+    let line = line.trim_end_matches('\r');
+    line.rsplit('\r').next().unwrap_or(line)
 }
 
 fn line(event: &CallEvent, least: LogLevel, style: Style) -> Option<String> {
@@ -149,6 +184,31 @@ pub fn step(progress: Option<f64>, total: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_that_a_result_has_in_another_form_is_not_printed_again() {
+        let result = "Output:\n<stdout>\nok 1\nfailed\n100%\n</stdout>\nError:\n<stderr>\nwarning: x\n</stderr>\n";
+        for (output, expected) in [
+            ("", true),
+            ("\n \n", true),
+            ("ok 1\nwarning: x\nfailed\n", true),
+            ("\u{1b}[1;31mfailed\u{1b}(B\u{1b}[0m\u{1b}[K\r\n", true),
+            (
+                "\u{1b}]0;title\u{7}failed\n\u{1b}]8;;http://x\u{1b}\\ok 1\u{1b}]8;;\u{1b}\\",
+                true,
+            ),
+            ("10%\r100%\n", true),
+            // The start of a long output is not kept.
+            ("led\nok 1\n", true),
+            ("ok 1\nok 2\nfailed\n", false),
+            ("ok 1\nled\n", false),
+            ("missing\nfailed\n", false),
+        ] {
+            assert_eq!(contains_lines(result, output), expected, "{output:?}");
+        }
+        assert!(contains_lines("\u{1b}[31mred\u{1b}[0m", "red\n"));
+        assert!(!contains_lines("", "row\n"));
+    }
 
     #[test]
     fn each_event_is_one_escaped_line() {

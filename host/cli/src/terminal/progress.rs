@@ -264,13 +264,7 @@ fn rows(state: &State, frame: usize, elapsed: Duration, width: usize, style: Sty
         .trim_end()
         .rsplit('\n')
         .take(MAX_OUTPUT_ROWS)
-        // A bar of a program returns to the start of its row.
-        .map(|line| {
-            line.trim_end_matches('\r')
-                .rsplit('\r')
-                .next()
-                .unwrap_or(line)
-        })
+        .map(events::last_drawn)
         .collect();
     last.reverse();
     if !output.trim_end().is_empty() {

@@ -9,7 +9,7 @@ mod changes;
 mod choice;
 mod claimed_diff;
 mod dialog;
-mod diff_rows;
+pub mod diff_rows;
 mod input_edit;
 mod interview;
 mod key;
@@ -22,7 +22,7 @@ mod question_text;
 mod raw_mode;
 mod terminal_io;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 #[cfg(test)]
 mod tests;
 pub mod untrusted_text;

@@ -183,7 +183,7 @@ fn file_diff(diff: &FileDiff, style: Style) -> String {
 fn diff_lines(diff: &str, style: Style) -> String {
     let mut shown = String::with_capacity(diff.len());
     for line in text::diff_lines(diff) {
-        let line = text::escape_line(line, usize::MAX).replace("\\t", "\t");
+        let line = text::escape_lines(line, usize::MAX);
         let paint = match line.as_bytes().first() {
             Some(b'+') => Some(Paint::Green),
             Some(b'-') => Some(Paint::Red),
@@ -223,14 +223,14 @@ mod tests {
         assert_eq!(shown, "# For users");
         let diff = FileDiff {
             file_name: "a\n.txt".into(),
-            diff: "@@ -0,0 +1 @@\n+x\u{202e}".into(),
+            diff: "@@ -0,0 +1 @@\n+x\u{202e}\t\\t".into(),
             original: None,
             new: "x".into(),
         };
         outcome.display = display("diff", None, Some(diff));
         assert_eq!(
             for_terminal(&outcome, TextForm::Plain, Style::PLAIN),
-            "a\\n.txt (new)\n@@ -0,0 +1 @@\n+x\\u{202e}\n"
+            "a\\n.txt (new)\n@@ -0,0 +1 @@\n+x\\u{202e}\t\\t\n"
         );
         assert_eq!(for_pipe(&outcome), "for the model\\u{1b}[2J");
     }

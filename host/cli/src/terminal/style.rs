@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-/// Text is not wrapped to a narrower terminal.
+/// Text for a narrower terminal is laid out for this width.
 const MIN_WIDTH: u16 = 40;
 
 use super::options::{ColorChoice, color_choice, is_dumb};
@@ -76,10 +76,10 @@ impl Style {
     }
 }
 
-/// Width of standard output. `None` if it is no terminal.
+/// Width of standard output, at least [`MIN_WIDTH`]. `None` if it is no terminal.
 pub fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout().as_fd()).ok()?;
-    (size.ws_col >= MIN_WIDTH).then(|| size.ws_col.into())
+    (size.ws_col > 0).then(|| size.ws_col.max(MIN_WIDTH).into())
 }
 
 /// A table without borders, as wide as the terminal. Cells must be escaped already.

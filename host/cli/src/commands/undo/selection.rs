@@ -24,8 +24,8 @@ pub enum Selection<'a> {
     LastBelow(&'a Path),
     /// The last change of this session.
     LastOfSession(&'a str),
-    /// A call, a commit, or the last change of a path.
-    Named(&'a str),
+    /// A call or a commit with this name, or else the last change of this path.
+    Named(&'a str, &'a Path),
     Batch(&'a str),
     Session(&'a str),
 }
@@ -53,7 +53,7 @@ pub fn select(
             let found = newest(store, &filter, direction, |_| Ok(true))?;
             found.ok_or_else(|| none_left("in this session", direction))
         }
-        Selection::Named(name) => return named(store, name, direction),
+        Selection::Named(name, path) => return named(store, name, path, direction),
         Selection::Batch(batch) => {
             let filter = CommitFilter {
                 batch: Some(batch.to_owned()),
@@ -73,7 +73,12 @@ pub fn select(
     .map(|row| vec![row])
 }
 
-fn named(store: &Store, name: &str, direction: Direction) -> Result<Vec<CommitRow>, CliError> {
+fn named(
+    store: &Store,
+    name: &str,
+    path: &Path,
+    direction: Direction,
+) -> Result<Vec<CommitRow>, CliError> {
     if let Some(row) = store.commit_row(name).or_exit(Exit::Store)? {
         return require_done(row, direction).map(|row| vec![row]);
     }
@@ -85,7 +90,7 @@ fn named(store: &Store, name: &str, direction: Direction) -> Result<Vec<CommitRo
         };
         return all(store, filter, &named, direction);
     }
-    let path = resolve(Path::new(name)).or_exit(Exit::Usage)?;
+    let path = resolve(path).or_exit(Exit::Usage)?;
     let below = |row: &CommitRow| changes_path_below(row, &path);
     if let Some(row) = newest(store, &CommitFilter::default(), direction, below)? {
         return Ok(vec![row]);

@@ -131,19 +131,16 @@ fn format_query(
 fn parse_reply(query: &UserQuestion, line: &str) -> Result<UserAnswer, String> {
     let count = query.options.len();
     let label = |reply: &str| -> Result<Option<String>, String> {
-        let by_name = query
-            .options
-            .iter()
-            .find(|option| option.label.eq_ignore_ascii_case(reply));
-        if let Some(option) = by_name {
-            return Ok(Some(option.label.clone()));
-        }
-        match reply.parse::<usize>() {
-            Ok(number) if (1..=count).contains(&number) => {
-                Ok(Some(query.options[number - 1].label.clone()))
-            }
-            Ok(number) => Err(format!("no option {number}; choose 1 to {count}")),
-            Err(_) => Ok(None),
+        let number = reply.parse::<usize>().ok();
+        // The number that the host shows before an option comes before labels, which the tool chooses.
+        let by_number = number.and_then(|number| query.options.get(number.checked_sub(1)?));
+        let mut options = query.options.iter();
+        let found =
+            by_number.or_else(|| options.find(|option| option.label.eq_ignore_ascii_case(reply)));
+        match (found, number) {
+            (Some(option), _) => Ok(Some(option.label.clone())),
+            (None, Some(number)) => Err(format!("no option {number}; choose 1 to {count}")),
+            (None, None) => Ok(None),
         }
     };
     match query.kind {
@@ -209,6 +206,10 @@ mod tests {
             expect![[r#"Ok(Labels(["red", "blue"]))"#]],
         );
         check(&several, "1, green", expect![[r#"Ok(Text("1, green"))"#]]);
+        let numbers = r#"{"question": "How many?", "header": "h",
+            "options": [{"label": "3"}, {"label": "2"}, {"label": "1"}, {"label": "9"}]}"#;
+        check(numbers, "1", expect![[r#"Ok(Text("3"))"#]]);
+        check(numbers, "9", expect![[r#"Ok(Text("9"))"#]]);
         let sure = r#"{"question": "Sure?", "type": "yesno"}"#;
         check(sure, "Y", expect!["Ok(YesNo(true))"]);
         check(sure, "maybe", expect![[r#"Err("answer with y or n")"#]]);

@@ -12,18 +12,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use toolhost_contract::text;
 use toolhost_hostfiles::open_regular_no_follow;
 
 use super::key::Key;
 use super::prompt_queue::PromptState;
 use super::raw_mode::RawMode;
-use super::untrusted_text::{KeyMode, TerminalLayout};
+use super::untrusted_text::TerminalLayout;
 use crate::shell_words;
-use crate::terminal::options;
 use crate::terminal::screen::SCREEN;
-use crate::terminal::style::Style;
 
 /// How long no key must have been typed before a question appears.
 const QUIET_TIME: Duration = Duration::from_millis(100);
@@ -165,20 +163,7 @@ impl TerminalIo for Tty {
     }
 
     fn layout(&self) -> TerminalLayout {
-        let stderr = std::io::stderr();
-        let size = tcgetwinsize(stderr.as_fd());
-        let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
-        let or = |known: u16, usual| if known == 0 { usual } else { known.into() };
-        TerminalLayout {
-            width: or(columns, 80),
-            height: or(rows, 24),
-            style: Style::of(&stderr),
-            keys: if options::is_plain() {
-                KeyMode::Lines
-            } else {
-                KeyMode::Keys
-            },
-        }
+        TerminalLayout::of(&std::io::stderr())
     }
 
     fn discard_input(&mut self, at_least: Duration) -> Option<()> {

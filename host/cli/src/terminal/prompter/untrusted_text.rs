@@ -4,11 +4,14 @@
 //! here, and every row of untrusted text begins with a mark.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
+use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 use toolhost_contract::text;
 
-use crate::json::escaped;
+use crate::terminal::options;
 use crate::terminal::style::{Paint, Style};
 
 /// Size and style of the terminal.
@@ -20,6 +23,27 @@ pub struct TerminalLayout {
     pub height: usize,
     pub style: Style,
     pub keys: KeyMode,
+}
+
+impl TerminalLayout {
+    /// The layout of a stream. Rows have any width if it is no terminal.
+    pub fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
+        let or = |known: u16, usual| if known == 0 { usual } else { known.into() };
+        let (width, height) = match tcgetwinsize(stream) {
+            Ok(size) => (or(size.ws_col, 80), or(size.ws_row, 24)),
+            Err(_) => (usize::MAX, usize::MAX),
+        };
+        Self {
+            width,
+            height,
+            style: Style::of(stream),
+            keys: if options::is_plain() {
+                KeyMode::Lines
+            } else {
+                KeyMode::Keys
+            },
+        }
+    }
 }
 
 /// How answers are typed.
@@ -120,7 +144,7 @@ pub fn format_json(value: &Value) -> String {
     } else {
         pretty
     };
-    escaped(&shown)
+    text::escape_json(&shown)
 }
 
 /// Wraps a line at the width.
