@@ -19,6 +19,20 @@ impl OnlyPaths {
     /// Maximum number of paths in the text.
     const MAX_SHOWN: usize = 8;
 
+    /// Formats a list of directories, which can be that of a record.
+    pub fn format(paths: &[impl fmt::Display]) -> String {
+        if paths.is_empty() {
+            return "no directory".to_owned();
+        }
+        let shown = paths.iter().take(Self::MAX_SHOWN);
+        let shown: Vec<String> = shown.map(ToString::to_string).collect();
+        let list = shown.join(", ");
+        match paths.len() - shown.len() {
+            0 => list,
+            more => format!("{list} and {more} more"),
+        }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &OnlyPath> {
         self.0.iter()
     }
@@ -27,16 +41,7 @@ impl OnlyPaths {
 impl fmt::Display for OnlyPaths {
     /// Escapes the paths and shortens the list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("no directory");
-        }
-        let shown = self.iter().take(Self::MAX_SHOWN);
-        let shown: Vec<String> = shown.map(ToString::to_string).collect();
-        f.write_str(&shown.join(", "))?;
-        match self.0.len() - shown.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
+        f.write_str(&Self::format(&self.0))
     }
 }
 

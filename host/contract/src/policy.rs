@@ -479,19 +479,14 @@ impl Policy {
         self.mode
     }
 
-    /// Resolves a path as written in a call to its path on the host, for plugins without their own directories.
-    pub fn resolve_path(&self, path: &str) -> String {
-        self.inner.path_context.resolve(path)
-    }
-
     /// Resolves a path as written in a call of a plugin to its path on the host.
     pub fn resolve_path_of(&self, plugin: &PluginName, path: &str) -> String {
         self.inner.path_context_of(plugin).resolve(path)
     }
 
-    /// The granted directories, as guests and the host name them.
-    pub fn mounts(&self) -> &[Mount] {
-        &self.inner.path_context.mounts
+    /// The directories that were granted to a plugin, as guests and the host name them.
+    pub fn mounts_of(&self, plugin: &PluginName) -> &[Mount] {
+        &self.inner.path_context_of(plugin).mounts
     }
 
     /// What the policy was compiled from.

@@ -37,13 +37,20 @@ pub struct AgentTask {
 }
 
 /// Resources of MCP servers.
+///
+/// `limits` are the lists of directories that limit the files of the call, as in `Grant::directory_limits`.
 pub trait Resources: Send + Sync {
-    fn list(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>>;
+    fn list(
+        &self,
+        server: Option<String>,
+        limits: Vec<Arc<[String]>>,
+    ) -> BoxFuture<'_, Result<Value, Failure>>;
 
     fn read(
         &self,
         uri: String,
         server: Option<String>,
+        limits: Vec<Arc<[String]>>,
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>>;
 }
 
@@ -67,7 +74,11 @@ impl Agents for NoServices {
 }
 
 impl Resources for NoServices {
-    fn list(&self, _server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
+    fn list(
+        &self,
+        _server: Option<String>,
+        _limits: Vec<Arc<[String]>>,
+    ) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(async { Ok(Value::Array(Vec::new())) })
     }
 
@@ -75,6 +86,7 @@ impl Resources for NoServices {
         &self,
         uri: String,
         _server: Option<String>,
+        _limits: Vec<Arc<[String]>>,
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
         let uri = toolhost_contract::text::escape_line(&uri, 200);
         Box::pin(async move {

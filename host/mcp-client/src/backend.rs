@@ -147,9 +147,7 @@ impl Backend for ServerTools {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        let config = &self.shared.config;
-        let server = format!("the server `{}`", config.name);
-        let checked = directory_limits::check(&server, &config.files(), grant.directory_limits());
+        let checked = directory_limits::check_server(&self.shared.config, grant.directory_limits());
         Box::pin(async move {
             checked?;
             self.run(call, grant.timeout(), sink).await

@@ -10,6 +10,9 @@ use toolhost_contract::{CallError, ErrorClass};
 use crate::config::{ServerConfig, TransportConfig};
 use crate::sandbox::{ServerProfile, ServerSandbox};
 
+/// The code of the error.
+pub const NOT_LIMITED: &str = "mcp_server_not_limited";
+
 /// The files of this machine that a program or server can use.
 pub(crate) enum ServerFiles<'a> {
     /// All files, for this reason.
@@ -34,6 +37,15 @@ impl ServerConfig {
     }
 }
 
+/// As [`check`], for a tool or resource of a server.
+pub(crate) fn check_server(
+    config: &ServerConfig,
+    limits: &[Arc<[String]>],
+) -> Result<(), CallError> {
+    let server = format!("the server `{}`", config.name);
+    check(&server, &config.files(), limits)
+}
+
 /// Refuses a call that is limited to the directories of each list if `program` could use others. `program` names it in the
 /// error.
 pub(crate) fn check(
@@ -56,7 +68,7 @@ pub(crate) fn check(
     let message = format!(
         "the call is limited to some directories, and {program} can use files outside them: {reason}"
     );
-    let error = CallError::new(ErrorClass::Denied, message).code("mcp_server_not_limited");
+    let error = CallError::new(ErrorClass::Denied, message).code(NOT_LIMITED);
     Err(error.recommend(
         "use a tool of a plugin, call without the limit, or run the server in a sandbox whose `paths` are in these \
          directories",
@@ -86,7 +98,7 @@ mod tests {
             list.collect::<Arc<[String]>>()
         });
         let lists: Vec<_> = lists.collect();
-        check("it", &config.files(), &lists).is_err()
+        check_server(&config, &lists).is_err()
     }
 
     fn program(sandbox: ServerSandbox) -> TransportConfig {

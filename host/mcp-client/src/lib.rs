@@ -47,6 +47,7 @@ pub use config::{
 };
 pub use definition::Definition;
 pub use dial::{ClientTransport, Dial, DialedConnection};
+pub use directory_limits::NOT_LIMITED;
 pub use discovery::{Discovered, DiscoveredTools, Discovery, DiscoveryContext};
 pub use error::ServerError;
 pub use expanded::ExpandedText;

@@ -1,5 +1,6 @@
 //! Resources of servers: listed and read through the existing connection, within limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use toolhost_contract::{Failure, Part, text};
 
+use crate::directory_limits;
 use crate::results;
 use crate::server::ServerShared;
 
@@ -21,7 +23,10 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl ServerShared {
     /// Returns `[{uri, name, server, media_type, description}]`; empty for a server without resources.
-    pub async fn resources(&self) -> Result<Vec<Value>, Failure> {
+    ///
+    /// Fails if the call is limited to the directories of each list of `limits` and the server could use other files.
+    pub async fn resources(&self, limits: &[Arc<[String]>]) -> Result<Vec<Value>, Failure> {
+        self.check_limits(limits)?;
         let live = self
             .live()
             .await
@@ -71,7 +76,9 @@ impl ServerShared {
         })
     }
 
-    pub async fn read(&self, uri: &str) -> Result<Vec<Part>, Failure> {
+    /// As for [`resources`](Self::resources), `limits` can refuse the call.
+    pub async fn read(&self, uri: &str, limits: &[Arc<[String]>]) -> Result<Vec<Part>, Failure> {
+        self.check_limits(limits)?;
         let live = self
             .live()
             .await
@@ -101,6 +108,13 @@ impl ServerShared {
                 self.config.timeout.as_secs()
             ))),
         }
+    }
+
+    fn check_limits(&self, limits: &[Arc<[String]>]) -> Result<(), Failure> {
+        directory_limits::check_server(&self.config, limits).map_err(|error| Failure {
+            recommendations: error.recommendations,
+            ..Failure::new(&error.code, error.message)
+        })
     }
 
     fn refused(&self, error: &ServiceError) -> Failure {

@@ -80,6 +80,7 @@ impl Capabilities {
         }
         let acts = effect > Effect::Reads;
         let named = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
+        let calls_tools = acts && named(Capability::Tools);
         let destinations = tool.destinations(input).unwrap_or_default();
         let destinations = destinations.into_iter().filter(|text| is_address(text));
         let destinations: Vec<String> = destinations.collect();
@@ -92,12 +93,12 @@ impl Capabilities {
                 && acts
                 && named(Capability::Agents)
                 && !starts_in_background(tool, input),
-            tools: if acts && named(Capability::Tools) {
+            tools: if calls_tools {
                 Arc::clone(&self.tools)
             } else {
                 Arc::default()
             },
-            stop_tools: acts && !self.tools.is_empty() && named(Capability::Tools),
+            stop_tools: calls_tools && !self.tools.is_empty(),
             directories: Arc::default(),
             read_guard: None,
             programs: self
@@ -193,6 +194,7 @@ impl CallCapabilities {
             net: None,
             programs: None,
             tools: Arc::default(),
+            stop_tools: false,
             ..self
         }
     }

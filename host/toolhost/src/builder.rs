@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::policy::{self, Decision, RuleSpec};
+use toolhost_contract::policy::{Decision, RuleSpec};
 use toolhost_contract::{
     Access, Backend, CallId, Descriptor, Mode, NoSink, Policy, PolicySpec, Principal, SessionKey,
 };
@@ -109,7 +109,7 @@ impl Builder {
         self
     }
 
-    /// Changes any other part of the policy. Paths of rules refer to the granted paths.
+    /// Changes any other part of the policy, except the granted paths, which [`Builder::build`] adds.
     pub fn policy(mut self, change: impl FnOnce(&mut PolicySpec)) -> Self {
         change(&mut self.policy);
         self
@@ -213,16 +213,14 @@ impl Builder {
         if !self.parts.settings.has_plugins() && self.parts.backends.is_empty() {
             return Err(Error::NoPlugins);
         }
-        if *self.parts.settings.policy.spec() != PolicySpec::default() {
+        let unused = &self.parts.settings.policy;
+        if *unused.spec() != PolicySpec::default() || unused.mode() != Mode::default() {
             let error = "`Settings::policy` is set with `with_settings`, where it has no effect; use \
                          `Builder::policy`, `Builder::mode` and `Builder::rule`";
             return Err(Error::Settings(error.to_owned()));
         }
-        self.policy.path_context = policy::PathContext {
-            root: Some(self.parts.settings.project.display().to_string()),
-            mounts: policy_mounts(&self.parts.settings.paths),
-            ..policy::PathContext::default()
-        };
+        self.policy.path_context.root = Some(self.parts.settings.project.display().to_string());
+        self.policy.path_context.mounts = policy_mounts(&self.parts.settings.paths);
         self.policy.plugin_mounts = self.parts.settings.plugin_mounts();
         let policy = Policy::new(self.policy).map_err(|found| {
             let lines: Vec<String> = found.iter().map(ToString::to_string).collect();

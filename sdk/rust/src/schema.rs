@@ -35,7 +35,7 @@ macro_rules! plain {
     )*};
 }
 
-// Types of 32 and 64 bits have no bounds besides 0: models rarely get near them, each would cost about 10 tokens per
+// Types of 32 and 64 bits, `usize` and `isize` have no bounds besides 0: models rarely get near them, each would cost about 10 tokens per
 // parameter, and the error of serde names the value.
 plain! {
     bool => {"type": "boolean"}

@@ -101,6 +101,30 @@ fn r_111_a_server_without_a_sandbox_is_not_called_with_a_limit_of_directories() 
     assert_eq!(refused.code, Some(5), "{}", refused.stderr);
     let reason = "the server `own` can use files outside them: it runs without a sandbox";
     assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+
+    let plugin = e2e::root().join("plugins/agent.wasm");
+    for (tool, input, is_refused) in [
+        ("read_mcp_resource", r#"{"uri": "docs://x"}"#, true),
+        (
+            "read_mcp_resource",
+            r#"{"uri": "docs://x", "server": "own"}"#,
+            true,
+        ),
+        ("list_mcp_resources", r#"{"server": "own"}"#, true),
+        ("list_mcp_resources", "{}", false),
+    ] {
+        call[1..3].copy_from_slice(&[tool, input]);
+        let mut call = call.clone();
+        call.extend(["--mode", "yolo", "--plugins", plugin.to_str().unwrap()]);
+        let called = home.run(&call);
+        assert_eq!(called.code == Some(1), is_refused, "{}", called.stderr);
+        let shown = format!("{}{}", called.stdout, called.stderr);
+        assert_eq!(
+            shown.contains(reason),
+            is_refused,
+            "{tool} {input}: {shown}"
+        );
+    }
 }
 
 #[test]
@@ -486,6 +510,32 @@ fn a_resource_is_read_from_a_named_server_only() {
         shown.contains("set `server` to one of: one, two"),
         "{shown}"
     );
+}
+
+#[test]
+fn oauth_is_removed_if_a_server_gets_another_origin() {
+    let home = Home::new();
+    let url = "https://a.example/mcp";
+    for (arguments, is_kept) in [
+        (&["--url", "https://a.example:443/other"][..], true),
+        (&["--url", url, "--timeout", "9s"], true),
+        (&["--url", "https://b.example/mcp"], false),
+        (&["--url", "https://a.example:444/mcp"], false),
+        (&["--url", "http://a.example/mcp", "--insecure"], false),
+        (&["--", "x"], false),
+    ] {
+        home.clear();
+        home.write(&format!(
+            "[mcp_servers.a]\nurl = \"{url}\"\n[mcp_servers.a.oauth]\nclient_secret = \"s3cret\"\n"
+        ));
+        let update = [&["mcp", "update", "a", "--yes"], arguments].concat();
+        let updated = home.run(&update);
+        assert_eq!(updated.code, Some(0), "{}", updated.stderr);
+        let file = std::fs::read_to_string(home.config_file()).unwrap();
+        assert_eq!(file.contains("s3cret"), is_kept, "{file}");
+        let is_noted = updated.stderr.contains("its `oauth` is removed");
+        assert_eq!(is_noted, !is_kept, "{}", updated.stderr);
+    }
 }
 
 #[test]

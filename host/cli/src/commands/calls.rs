@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use toolhost_contract::lifecycle::CallState;
-use toolhost_contract::text;
 use toolhost_contract::units::{format_duration, parse_duration};
+use toolhost_contract::{OnlyPaths, text};
 use toolhost_kernel::IN_ADVANCE;
 use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFilter};
 
@@ -362,12 +362,9 @@ fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
 fn only_paths(row: &CallRow) -> Vec<String> {
     let lists = row.record.get("onlyPaths").and_then(Value::as_array);
     let lists = lists.into_iter().flatten().filter_map(Value::as_array);
-    let shown = lists.map(|list| match list.as_slice() {
-        [] => "no directory".to_owned(),
-        paths => {
-            let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
-            paths.join(", ")
-        }
+    let shown = lists.map(|list| {
+        let paths: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+        OnlyPaths::format(&paths)
     });
     shown.collect()
 }

@@ -246,6 +246,15 @@ fn open_config(args: &FileArgs, settings: &CliSettings) -> Result<EditedFile, Cl
     EditedFile::open(path.as_deref())
 }
 
+/// Scheme, host and port of a server. Its `oauth`, which can contain a client secret, is for this address only.
+fn origin(settings: &CliSettings, name: &str) -> Option<String> {
+    let config = find(settings, name).ok()?.config.as_ref().ok()?;
+    match &config.transport {
+        TransportConfig::Http(address) => Some(address.url.origin().ascii_serialization()),
+        TransportConfig::Stdio(_) => None,
+    }
+}
+
 /// What `add` does with a server that exists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
@@ -272,6 +281,7 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
         _ => load(&args.file)?,
     };
     check_existing(&settings, &args.name, existing)?;
+    let previous = origin(&settings, &args.name);
     let mut file = open_config(&args.file, &settings)?;
     match existing {
         Existing::Refuse => edit::add_server(&mut file.document, args),
@@ -279,7 +289,15 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     }
     .or_exit(Exit::Config)?;
     // The approval covers the server as every other command will read it.
-    let settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
+    let mut settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
+    if origin(&settings, &args.name) != previous
+        && edit::remove_oauth(&mut file.document, &args.name).or_exit(Exit::Config)?
+    {
+        note(
+            "its `oauth` is removed, because it was for another address; add it again if it is for this one too",
+        );
+        settings = CliSettings::of_text(file.path(), &file.document.to_string())?;
+    }
     let config = find(&settings, &args.name)?.config.as_ref();
     let config = config.map_err(|reason| CliError::new(Exit::Usage, reason.clone()))?;
     note(&approval_text(config));

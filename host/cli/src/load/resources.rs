@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use toolhost_contract::{BoxFuture, Failure, Part, text};
 use toolhost_kernel::Resources;
-use toolhost_mcp_client::ServerShared;
+use toolhost_mcp_client::{NOT_LIMITED, ServerShared};
 
 use super::servers::Servers;
 
@@ -56,12 +56,17 @@ fn names(servers: &[Arc<ServerShared>]) -> String {
 }
 
 impl Resources for ServerResources {
-    fn list(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
+    fn list(
+        &self,
+        server: Option<String>,
+        limits: Vec<Arc<[String]>>,
+    ) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(async move {
             let chosen = self.select(server.as_deref())?;
             let mut lists = JoinSet::new();
             for (at, one) in chosen.into_iter().enumerate() {
-                lists.spawn(async move { (at, one.resources().await) });
+                let limits = limits.clone();
+                lists.spawn(async move { (at, one.resources(&limits).await) });
             }
             let mut lists = lists.join_all().await;
             lists.sort_by_key(|(at, _)| *at);
@@ -82,6 +87,7 @@ impl Resources for ServerResources {
         &self,
         uri: String,
         server: Option<String>,
+        limits: Vec<Arc<[String]>>,
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
         Box::pin(async move {
             let chosen = self.select(server.as_deref())?;
@@ -93,10 +99,10 @@ impl Resources for ServerResources {
             };
             match &chosen[..] {
                 [one] => {
-                    let read = one.read(&uri).await;
-                    read.map_err(|failure| match server {
-                        Some(_) => failure,
-                        None => not_found(Some(failure.message)),
+                    let read = one.read(&uri, &limits).await;
+                    read.map_err(|failure| match (&server, failure.code.as_deref()) {
+                        (Some(_), _) | (None, Some(NOT_LIMITED)) => failure,
+                        (None, _) => not_found(Some(failure.message)),
                     })
                 }
                 [] => Err(not_found(None)),

@@ -39,9 +39,10 @@ pub(super) struct RuleTarget {
     /// Pattern with wildcards for destinations, by the sinks of the tool.
     pub destination: Option<String>,
     pub titles: Vec<String>,
-    /// An input member and its pattern. With `commands`, which is the other reading of `NAME:*`, see
-    /// [`RuleTarget::reads_as_parameter`].
+    /// An input member and its pattern. With `commands`, it is one of two readings of `NAME:*`.
     pub argument: Option<(String, String)>,
+    /// The form is about a family of tools, such as `Bash`, and not about one tool.
+    pub is_of_family: bool,
 }
 
 impl RuleForm {
@@ -90,7 +91,10 @@ impl RuleTarget {
         specifier: &str,
         path_context: &PathContext,
     ) -> Result<Self, String> {
-        let mut target = Self::default();
+        let mut target = Self {
+            is_of_family: family.is_some(),
+            ..Self::default()
+        };
         if let Some(domain) = specifier.strip_prefix("domain:") {
             target.domains.push(DomainPattern::parse(domain)?);
             return Ok(target);
@@ -188,10 +192,11 @@ impl RuleTarget {
         !self.commands.is_empty() || self.command_regex.is_some()
     }
 
-    /// Whether an allow rule for `NAME:*` means calls with this parameter: the tool has it, and takes no command that
-    /// could start with this word.
-    pub(super) fn reads_as_parameter(name: &str, tool: &Descriptor) -> bool {
-        has_parameter(tool, name)
+    /// Whether an allow rule for `NAME:*` means calls with this parameter: it names a tool that has it, and that takes no
+    /// command which could start with this word.
+    pub(super) fn reads_as_parameter(&self, name: &str, tool: &Descriptor) -> bool {
+        !self.is_of_family
+            && has_parameter(tool, name)
             && !COMMAND_MEMBERS
                 .iter()
                 .any(|command| has_parameter(tool, command))
@@ -224,7 +229,8 @@ impl RuleTarget {
         if let Some((name, pattern)) = &self.argument {
             let is_given = member_matches(input, name, &Value::String(pattern.clone()));
             let decides = if allows {
-                Self::reads_as_parameter(name, analysis.request.tool)
+                analysis.request.subject.command.is_none()
+                    && self.reads_as_parameter(name, analysis.request.tool)
             } else {
                 is_given
             };

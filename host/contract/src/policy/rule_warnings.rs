@@ -300,7 +300,7 @@ fn argument_problem(
     let allows_commands = rule.decision == Decision::Allow
         && target.names_commands()
         && having.clone().next().is_some()
-        && !having.any(|one| RuleTarget::reads_as_parameter(name, one.tool));
+        && !having.any(|one| target.reads_as_parameter(name, one.tool));
     allows_commands.then(|| {
         format!(
             "allows commands that start with `{shown}`, not calls with the parameter `{shown}`; for those, write a rule table with `args = {{ {shown} = \"*\" }}`"

@@ -48,7 +48,7 @@ impl Kernel {
     /// Runs a call until its result is final. Each run is authorized anew.
     pub(super) async fn execute(&self, run: &mut RunningCall<'_>) -> Result<Outcome, Refusal> {
         let entry = self.resolve_tool(run).await?;
-        self.narrow_paths(run).await?;
+        self.narrow_paths(&entry, run).await?;
         let mut input = std::mem::take(&mut run.input);
         let mut reruns = 0;
         let (result, _permit) = loop {

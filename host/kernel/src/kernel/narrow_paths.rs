@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use toolhost_contract::policy::{Policy, Restriction};
-use toolhost_contract::{CallError, ErrorClass, OnlyPath, OnlyPaths, text};
+use toolhost_contract::{CallError, ErrorClass, OnlyPath, OnlyPaths, PluginName, text};
 
 use super::running_call::RunningCall;
 use super::{Kernel, Refusal};
+use crate::ToolEntry;
 
 /// Maximum length of the list of granted directories in an error.
 const MAX_SHOWN: usize = 300;
@@ -16,7 +17,11 @@ impl Kernel {
     /// Adds the directories that the caller names to the limits of the call. Each must be in a granted directory, so
     /// that naming one never adds access. The directories that the host provides (memory, skills, output of programs)
     /// stay usable.
-    pub(super) async fn narrow_paths(&self, run: &mut RunningCall<'_>) -> Result<(), Refusal> {
+    pub(super) async fn narrow_paths(
+        &self,
+        entry: &ToolEntry,
+        run: &mut RunningCall<'_>,
+    ) -> Result<(), Refusal> {
         // Taken, because the calls that this one makes get its restriction.
         let lists = std::mem::take(&mut run.context.only_paths);
         if lists.is_empty() {
@@ -24,7 +29,9 @@ impl Kernel {
         }
         let policy = self.policy();
         let provided = Arc::clone(&self.settings.provided_directories);
-        let narrowing = tokio::task::spawn_blocking(move || narrow(&lists, &policy, &provided));
+        let plugin = entry.plugin.name.clone();
+        let narrowing =
+            tokio::task::spawn_blocking(move || narrow(&lists, &plugin, &policy, &provided));
         let narrowed = narrowing
             .await
             .unwrap_or_else(|_| Err(CallError::internal("the allowed paths were not checked")))?;
@@ -37,14 +44,17 @@ impl Kernel {
 
 fn narrow(
     lists: &[OnlyPaths],
+    plugin: &PluginName,
     policy: &Policy,
     provided: &[String],
 ) -> Result<Restriction, CallError> {
     let mut all: Option<Restriction> = None;
     for list in lists {
-        let mut directories = Vec::new();
+        let (mut directories, mut real) = (Vec::new(), Vec::new());
         for path in list.iter() {
-            directories.extend(granted_directory(path, policy)?);
+            let names = granted_directory(path, plugin, policy)?;
+            real.push(names[1].parse::<OnlyPath>().map_err(CallError::internal)?);
+            directories.extend(names);
         }
         for path in provided {
             directories.extend(real_path(path));
@@ -52,15 +62,21 @@ fn narrow(
         }
         let one = Restriction::to_directories(&directories, policy)
             .map_err(|_| CallError::internal("the allowed paths are not a policy"))?;
-        let one = one.named(list.clone());
+        // Approvals are bound to these. The same name can be another directory in another project.
+        let real = OnlyPaths::try_from(real).map_err(CallError::internal)?;
+        let one = one.named(real);
         all = Some(all.map_or(one.clone(), |all| all.and(&one)));
     }
     Ok(all.unwrap_or_default())
 }
 
 /// The path of the directory on the host, as named and with links resolved, because rules match both.
-fn granted_directory(path: &OnlyPath, policy: &Policy) -> Result<[String; 2], CallError> {
-    let mounts = policy.mounts();
+fn granted_directory(
+    path: &OnlyPath,
+    plugin: &PluginName,
+    policy: &Policy,
+) -> Result<[String; 2], CallError> {
+    let mounts = policy.mounts_of(plugin);
     let is_granted = |host: &str| {
         let mut mounts = mounts.iter();
         mounts.any(|mount| Path::new(host).starts_with(&mount.host))
@@ -78,7 +94,7 @@ fn granted_directory(path: &OnlyPath, policy: &Policy) -> Result<[String; 2], Ca
         let error = CallError::new(ErrorClass::InvalidInput, message).code("invalid_only_path");
         error.recommend(remedy)
     };
-    let host = policy.resolve_path(path.as_str());
+    let host = policy.resolve_path_of(plugin, path.as_str());
     if !is_granted(&host) {
         return Err(refused("it is not in a granted directory"));
     }

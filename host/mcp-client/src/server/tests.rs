@@ -448,13 +448,13 @@ async fn resources_are_listed_and_read() {
     });
     let (server, _) = start(dial);
     server.shared().first_listing().await.unwrap();
-    let listed = server.shared().resources().await.unwrap();
+    let listed = server.shared().resources(&[]).await.unwrap();
     assert_eq!(listed[0]["server"], "one");
     assert_eq!(listed[1]["name"], "two\\u{1b}");
     assert!(listed[1]["description"].as_str().unwrap().len() < 1_100);
-    let parts = server.shared().read("a://1").await.unwrap();
+    let parts = server.shared().read("a://1", &[]).await.unwrap();
     assert_eq!(parts, [toolhost_contract::Part::Text("inside".to_owned())]);
-    let refused = server.shared().read("a://3").await.unwrap_err();
+    let refused = server.shared().read("a://3", &[]).await.unwrap_err();
     assert_eq!(refused.code.as_deref(), Some("mcp_resource_not_found"));
     assert_eq!(refused.message, "server `one` returned an error: not there");
 }

@@ -191,6 +191,15 @@ pub fn extend_sandbox(
     Ok(())
 }
 
+/// Returns whether the server had the key `oauth`.
+pub fn remove_oauth(file: &mut DocumentMut, name: &str) -> anyhow::Result<bool> {
+    if find_server(file, name)?.get("oauth").is_none() {
+        return Ok(false);
+    }
+    remove_entry(file, &[servers_key(file), name, "oauth"])?;
+    Ok(true)
+}
+
 pub fn remove_server(file: &mut DocumentMut, name: &str) -> anyhow::Result<()> {
     find_server(file, name)?;
     remove_entry(file, &[servers_key(file), name])

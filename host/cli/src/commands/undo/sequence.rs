@@ -1,8 +1,8 @@
 //! Checks whether several commits can be undone one after another, before the first of them is undone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toolhost_store::CommitRow;
 use toolhost_vfs::{
@@ -50,11 +50,7 @@ impl UndoneFiles {
         for directory in path.ancestors().skip(1) {
             match self.0.get(directory) {
                 Some(Entry::Existing(moved)) => {
-                    let below = path.strip_prefix(directory).unwrap_or(&path);
-                    return Entry::Existing(Location {
-                        root: moved.root.clone(),
-                        path: format!("{}/{}", moved.path, below.display()),
-                    });
+                    return Entry::Existing(rebased(&path, directory, moved));
                 }
                 // Its entries are those of the file system, or are known too.
                 Some(Entry::State(PathState::Dir { .. })) | None => {}
@@ -87,19 +83,65 @@ impl UndoneFiles {
             Entry::Existing(at) => at == conflict.at,
         });
         let mut conflicts: Vec<Conflict> = others.cloned().collect();
-        for (at, expected) in left {
+        for (at, expected) in &left {
             match self.entry(at) {
                 Entry::State(state) if is_same(&state, expected) => {}
                 Entry::State(state) => conflicts.push(Conflict {
-                    at: at.clone(),
-                    expected: expected.clone(),
+                    at: (*at).clone(),
+                    expected: (*expected).clone(),
                     found: Some(state),
                 }),
-                Entry::Existing(there) if there == *at => {
-                    conflicts.extend(now.iter().find(|conflict| conflict.at == *at).cloned());
+                Entry::Existing(there) if there == **at => {
+                    conflicts.extend(now.iter().find(|conflict| conflict.at == **at).cloned());
                 }
                 Entry::Existing(there) => conflicts.extend(conflict_at(&there, expected)?),
             }
+        }
+        let listed: BTreeSet<PathBuf> = left.into_keys().map(host_path).collect();
+        for removed in removed_directories(changes) {
+            conflicts.extend(self.unlisted_entries(removed, &listed)?);
+        }
+        Ok(conflicts)
+    }
+
+    /// The entries of a removed directory that the changes do not list. Those that are in it now are conflicts of
+    /// [`check_undo`] and left out here.
+    fn unlisted_entries(
+        &self,
+        removed: &Change,
+        listed: &BTreeSet<PathBuf>,
+    ) -> Result<Vec<Conflict>, ApplyError> {
+        let directory = host_path(&removed.at);
+        let mut conflicts = Vec::new();
+        let known = self.0.range(directory.clone()..);
+        let known = known.take_while(|(path, _)| path.starts_with(&directory));
+        let children = known.filter(|(path, _)| path.parent() == Some(&directory));
+        for (path, entry) in children.filter(|(path, _)| !listed.contains(*path)) {
+            match entry {
+                Entry::State(PathState::Absent) => {}
+                Entry::State(state) => conflicts.push(Conflict {
+                    at: rebased(path, &directory, &removed.at),
+                    expected: PathState::Absent,
+                    found: Some(state.clone()),
+                }),
+                Entry::Existing(there) if host_path(there) == *path => {}
+                Entry::Existing(there) => {
+                    conflicts.extend(conflict_at(there, &PathState::Absent)?);
+                }
+            }
+        }
+        if let Entry::Existing(there) = self.entry(&removed.at)
+            && there != removed.at
+        {
+            let moved = host_path(&there);
+            let found = conflicts_at(&there, &removed.after)?.into_iter();
+            conflicts.extend(found.filter(|conflict| {
+                let entry = host_path(&conflict.at);
+                entry.strip_prefix(&moved).is_ok_and(|below| {
+                    let path = directory.join(below);
+                    !listed.contains(&path) && !self.0.contains_key(&path)
+                })
+            }));
         }
         Ok(conflicts)
     }
@@ -144,6 +186,28 @@ fn host_path(at: &Location) -> PathBuf {
     at.root.join(&at.path)
 }
 
+/// `path`, which is in `directory`, after `directory` is moved to `new`.
+fn rebased(path: &Path, directory: &Path, new: &Location) -> Location {
+    let below = path.strip_prefix(directory).unwrap_or(path);
+    Location {
+        root: new.root.clone(),
+        path: format!("{}/{}", new.path, below.display()),
+    }
+}
+
+/// The changes whose undo removes a directory.
+fn removed_directories(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let inverse = inverted(changes);
+    let is_dir = |state: &PathState| matches!(state, PathState::Dir { .. });
+    changes.iter().filter(move |change| {
+        // If the earlier directory was moved away, it replaces the one that is removed.
+        let is_removed = |undo: &Change| undo.at == change.at && undo.after == PathState::Absent;
+        change.moved_from.is_none()
+            && is_dir(&change.after)
+            && (!is_dir(&change.before) || inverse.iter().any(is_removed))
+    })
+}
+
 /// As for a commit: without set-user-id, set-group-id and sticky bits.
 fn is_same(one: &PathState, other: &PathState) -> bool {
     let permissions = |mode: u32| mode & 0o777;
@@ -161,6 +225,12 @@ fn is_same(one: &PathState, other: &PathState) -> bool {
 
 /// Whether the entry that is now at this path has another state.
 fn conflict_at(at: &Location, expected: &PathState) -> Result<Option<Conflict>, ApplyError> {
+    let conflicts = conflicts_at(at, expected)?;
+    Ok(conflicts.into_iter().find(|conflict| conflict.at == *at))
+}
+
+/// Compares the entry that is now at this path. The entries of a directory are conflicts too.
+fn conflicts_at(at: &Location, expected: &PathState) -> Result<Vec<Conflict>, ApplyError> {
     // Only the later state is compared; the earlier one has to differ from it.
     let before = match expected {
         PathState::Absent => PathState::Dir { mode: 0o755 },
@@ -172,15 +242,13 @@ fn conflict_at(at: &Location, expected: &PathState) -> Result<Option<Conflict>, 
         after: expected.clone(),
         moved_from: None,
     };
-    let conflicts = check_undo(&Roots::open([at.root.clone()])?, &[change])?;
-    Ok(conflicts.into_iter().find(|conflict| conflict.at == *at))
+    check_undo(&Roots::open([at.root.clone()])?, &[change])
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
-    use std::path::Path;
 
     use toolhost_vfs::{ContentHash, FileState};
 
@@ -276,5 +344,50 @@ mod tests {
         ];
         assert_eq!(check(&[("b", "a")], renamed), "");
         assert_eq!(check(&[("a", ""), ("b", "a")], renamed), "a");
+    }
+
+    #[test]
+    fn entries_of_other_programs_in_a_removed_directory_are_conflicts() {
+        let created: &[_] = &[("d", ABSENT, DIR, ""), ("d/a", ABSENT, file("a"), "")];
+        let removed: &[_] = &[
+            ("d", DIR, ABSENT, ""),
+            ("d/a", file("a"), ABSENT, ""),
+            ("d/b", file("b"), ABSENT, ""),
+        ];
+        assert_eq!(check(&[], &[&removed[..2], created]), "");
+        assert_eq!(check(&[], &[removed, created]), "d/b");
+        // The entry was moved out of the directory.
+        let emptied: &[_] = &[
+            ("b", ABSENT, file("b"), "d/b"),
+            ("d", DIR, ABSENT, ""),
+            ("d/a", file("a"), ABSENT, ""),
+        ];
+        assert_eq!(check(&[("b", "b")], &[emptied, created]), "b");
+        // The directory was moved.
+        let moved: &[_] = &[("e", ABSENT, DIR, "d")];
+        assert_eq!(check(&[("e/a", "a")], &[moved, created]), "");
+        let more = [("e/a", "a"), ("e/x", "")];
+        assert_eq!(check(&more, &[moved, created]), "e/x");
+        // A later call created the entry, or moved the directory once more.
+        let added: &[_] = &[("e/x", ABSENT, file(""), "")];
+        assert_eq!(check(&more, &[added, moved, created]), "");
+        let again: &[_] = &[("e", ABSENT, DIR, "c")];
+        let first: &[_] = &[("c", ABSENT, DIR, "d")];
+        assert_eq!(check(&more, &[again, first, created]), "e/x");
+        // A directory that stays can have other entries.
+        assert_eq!(check(&more, &[moved]), "");
+    }
+
+    #[test]
+    fn a_directory_that_replaced_a_moved_one_is_removed() {
+        let commits: &[&[_]] = &[
+            &[("d", DIR, DIR, ""), ("e", ABSENT, DIR, "d")],
+            &[("d", ABSENT, DIR, ""), ("d/a", ABSENT, file("a"), "")],
+        ];
+        let after = |newest: &[_], now: &[_]| check(now, &[newest, commits[0], commits[1]]);
+        let now = [("d/x", ""), ("e/a", "a")];
+        assert_eq!(check(&now, commits), "d/x");
+        assert_eq!(after(&[("d/x", ABSENT, file(""), "")], &now), "");
+        assert_eq!(after(&[("d/x", ABSENT, file(""), "d/w")], &now), "d/x");
     }
 }

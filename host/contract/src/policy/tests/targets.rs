@@ -279,6 +279,18 @@ fn a_form_with_any_value_of_a_parameter_can_also_be_a_command() {
             Decision::Deny,
         ),
         (
+            "allow Bash(git:*)",
+            &["git", "script"],
+            "x/exec kind=execute git=a script=b",
+            Decision::Deny,
+        ),
+        (
+            "allow exec(git:*)",
+            &["git"],
+            "x/exec kind=execute git=a command=ls",
+            Decision::Deny,
+        ),
+        (
             "allow run(cwd:*)",
             run,
             "x/run kind=execute command=ls cwd=a",
