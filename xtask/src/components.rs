@@ -40,9 +40,8 @@ pub fn build_plugins(job: &Job) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    // A single cargo invocation builds shared dependencies once and in parallel. The host takes longer, so the plugins
-    // use what it leaves of the processors: more compilers at a time than processors slow each other down.
-    let mut cargo = shell::with_low_priority(&component_build(job));
+    // A single cargo invocation builds shared dependencies once and in parallel.
+    let mut cargo = component_build(job);
     // The host may be built at the same time, with a progress bar in the same line of the terminal.
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "never");
     for name in names {

@@ -32,24 +32,6 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The same command, which gives way to others that need a processor.
-pub fn with_low_priority(command: &Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "19"])
-        .arg(command.get_program())
-        .args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => nice.env(name, value),
-            None => nice.env_remove(name),
-        };
-    }
-    if let Some(dir) = command.get_current_dir() {
-        nice.current_dir(dir);
-    }
-    nice
-}
-
 /// Runs a command and returns its output.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = command
