@@ -76,7 +76,7 @@ impl PoolLimits {
             agents,
             interactive,
         } = *self;
-        // Agents in the foreground and in the background, and a nested call of each, which takes no permit of its own.
+        // Agents in the foreground and in the background, and a nested call of each, which takes no permit.
         [
             network,
             processes,
