@@ -174,7 +174,7 @@ fn needs(plugin: ReviewedPlugin<'_>) -> Vec<Finding> {
             plugin
                 .tools
                 .iter()
-                .any(|tool| tool.requires.iter().any(|required| required == name))
+                .any(|tool| tool.requires_capability(name))
         };
         if !imported(need.capability) {
             let message = format!(

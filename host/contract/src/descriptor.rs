@@ -42,6 +42,11 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Whether `requires` lists this capability.
+    pub fn requires_capability(&self, name: &str) -> bool {
+        self.requires.iter().any(|required| required == name)
+    }
+
     /// The tool's own timeout, else the default for its kind.
     pub fn default_timeout(&self) -> Duration {
         let by_kind = if self.annotations.open_world == Some(true) {

@@ -155,8 +155,8 @@ impl ToolEntry {
     /// Whether the tool can call other tools or sub-agents. These calls are authorized separately, and have effects that
     /// cannot be staged. Read-only tools can only list them.
     pub(crate) fn works_through_calls(&self) -> bool {
-        let requires = |need: &str| self.tool.requires.iter().any(|name| name == need);
-        self.tool.effect() > Effect::Reads && (requires("tools") || requires("agents"))
+        let (tool, others) = (&self.tool, ["tools", "agents"]);
+        tool.effect() > Effect::Reads && others.iter().any(|name| tool.requires_capability(name))
     }
 
     /// Whether calls can run concurrently on the current files and run again after a conflict.

@@ -53,9 +53,11 @@ pub(crate) fn check(
     access: &ServerFiles<'_>,
     limits: &[Arc<[String]>],
 ) -> Result<(), CallError> {
+    if limits.is_empty() {
+        return Ok(());
+    }
     let reason = match access {
         ServerFiles::None => return Ok(()),
-        ServerFiles::Any(_) | ServerFiles::Profile(_) if limits.is_empty() => return Ok(()),
         ServerFiles::Any(reason) => reason,
         ServerFiles::Profile(profile) => {
             let mut paths = profile.read.iter().chain(&profile.write);

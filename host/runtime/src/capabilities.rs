@@ -79,7 +79,7 @@ impl Capabilities {
             return CallCapabilities::default();
         }
         let acts = effect > Effect::Reads;
-        let named = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
+        let named = |need: Capability| tool.requires_capability(need.as_str());
         let calls_tools = acts && named(Capability::Tools);
         let destinations = tool.destinations(input).unwrap_or_default();
         let destinations = destinations.into_iter().filter(|text| is_address(text));
@@ -139,7 +139,7 @@ impl Capabilities {
         if tool.effect() <= Effect::Reads {
             return false;
         }
-        let agents = self.agents && tool.requires.iter().any(|name| name == "agents");
+        let agents = self.agents && tool.requires_capability("agents");
         let programs = self.programs.is_some() && may_use(tool, Capability::Process);
         let net = self.net.is_some()
             && may_use(tool, Capability::Net)
@@ -155,7 +155,7 @@ impl Capabilities {
             return false;
         }
         let acts = tool.effect() > Effect::Reads;
-        let named = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
+        let named = |need: Capability| tool.requires_capability(need.as_str());
         let net = self.net.is_some()
             && may_use(tool, Capability::Net)
             && tool.annotations.open_world != Some(false);
@@ -207,7 +207,7 @@ impl CallCapabilities {
 /// Whether the tool requires the capability. A tool that declares no requirements may use all capabilities of its
 /// plugin.
 pub fn may_use(tool: &Descriptor, need: Capability) -> bool {
-    tool.requires.is_empty() || tool.requires.iter().any(|name| name == need.as_str())
+    tool.requires.is_empty() || tool.requires_capability(need.as_str())
 }
 
 /// Whether the tool uses the plugin's directories. A tool that requires only other capabilities sees none.
@@ -228,7 +228,7 @@ pub fn uses_files(tool: &Descriptor) -> bool {
 pub fn delegates(tool: &Descriptor, input: &Value) -> bool {
     let harmless = [Capability::Tools.as_str(), Capability::Session.as_str()];
     starts_in_background(tool, input)
-        || tool.requires.iter().any(|name| name == harmless[0])
+        || tool.requires_capability(harmless[0])
             && tool
                 .requires
                 .iter()
@@ -239,10 +239,9 @@ pub fn delegates(tool: &Descriptor, input: &Value) -> bool {
 /// sub-agents, and the call that it starts is authorized separately.
 fn starts_in_background(tool: &Descriptor, input: &Value) -> bool {
     let used = [Capability::Agents.as_str(), Capability::Tools.as_str()];
-    let requires = |name: &str| tool.requires.iter().any(|required| required == name);
     tool.can_background
         && input["run_in_background"] == Value::Bool(true)
-        && used.iter().all(|name| requires(name))
+        && used.iter().all(|name| tool.requires_capability(name))
         && tool.requires.len() == used.len()
 }
 

@@ -19,7 +19,7 @@ pub fn grants(
     tool: &Descriptor,
     input: &Value,
 ) -> Vec<String> {
-    let required = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
+    let required = |need: Capability| tool.requires_capability(need.as_str());
     let acts = tool.effect() > Effect::Reads;
     let no_folders = !files.roots().iter().any(|root| !is_host_dir(root.guest()));
     let mut missing = Vec::new();

@@ -32,6 +32,14 @@ pub(super) fn policy(text: &str) -> Policy {
     Policy::new(spec(text)).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
+fn decision_of(verdict: &Verdict) -> Decision {
+    match verdict {
+        Verdict::Allow(_) => Decision::Allow,
+        Verdict::Ask(_) => Decision::Ask,
+        Verdict::Deny(_) => Decision::Deny,
+    }
+}
+
 pub(super) fn spec(text: &str) -> PolicySpec {
     let mut spec = PolicySpec {
         path_context: PathContext {

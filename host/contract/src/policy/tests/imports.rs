@@ -49,11 +49,7 @@ fn decided(imported: Imported, call: &str) -> Decision {
         has_callback: true,
         ..spec("")
     };
-    match Fixture::of(call).decide(&Policy::new(spec).unwrap(), &[]) {
-        Verdict::Allow(_) => Decision::Allow,
-        Verdict::Ask(_) => Decision::Ask,
-        Verdict::Deny(_) => Decision::Deny,
-    }
+    decision_of(&Fixture::of(call).decide(&Policy::new(spec).unwrap(), &[]))
 }
 
 //

@@ -508,11 +508,11 @@ fn paths_of_a_plugin_with_its_own_directories_are_resolved_in_them() {
         ),
     ] {
         let verdict = Fixture::of(call).decide(&policy, &[]);
-        let decision = match &verdict {
-            Verdict::Allow(_) => Decision::Allow,
-            Verdict::Ask(_) => Decision::Ask,
-            Verdict::Deny(_) => Decision::Deny,
-        };
-        assert_eq!(decision, expected, "{call}: {}", show(&verdict));
+        assert_eq!(
+            decision_of(&verdict),
+            expected,
+            "{call}: {}",
+            show(&verdict)
+        );
     }
 }

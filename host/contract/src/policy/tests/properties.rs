@@ -88,16 +88,8 @@ fn build(mode: Mode, rules: &[RuleSpec]) -> Policy {
     Policy::new(spec).unwrap()
 }
 
-fn strictness(verdict: &Verdict) -> Decision {
-    match verdict {
-        Verdict::Allow(_) => Decision::Allow,
-        Verdict::Ask(_) => Decision::Ask,
-        Verdict::Deny(_) => Decision::Deny,
-    }
-}
-
 fn decide(policy: &Policy, world: &Fixture) -> Decision {
-    strictness(&world.decide(policy, &[]))
+    decision_of(&world.decide(policy, &[]))
 }
 
 proptest! {
@@ -166,7 +158,7 @@ proptest! {
         let world = Fixture::of(&call);
         let verdict = world.decide(&policy, &[]);
         let explanation = policy.explain(world.request(), &world.hooks, &[], NOW);
-        prop_assert_eq!(explanation.decision(), strictness(&verdict));
+        prop_assert_eq!(explanation.decision(), decision_of(&verdict));
         let worst = explanation.to_value()["layers"][0]["accesses"].as_array().unwrap().iter()
             .map(|part| part["outcome"].as_str().unwrap().parse::<Decision>().unwrap()).max();
         prop_assert_eq!(worst, Some(explanation.decision()));
@@ -218,7 +210,7 @@ proptest! {
             };
             let approval = approval.into_approval("a1", "user", 0);
             let again = world.decide(&policy, std::slice::from_ref(&approval));
-            prop_assert_eq!(strictness(&again), Decision::Allow, "{}", offer.text);
+            prop_assert_eq!(decision_of(&again), Decision::Allow, "{}", offer.text);
         }
     }
 

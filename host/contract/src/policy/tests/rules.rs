@@ -7,11 +7,7 @@ use super::*;
 pub(super) const WRITE: &str = "files/write_file writes kind=edit alias=Write path=src/a.rs";
 
 pub(super) fn decision(rules: &str, call: &str) -> Decision {
-    match Fixture::of(call).decide(&policy(rules), &[]) {
-        Verdict::Allow(_) => Decision::Allow,
-        Verdict::Ask(_) => Decision::Ask,
-        Verdict::Deny(_) => Decision::Deny,
-    }
+    decision_of(&Fixture::of(call).decide(&policy(rules), &[]))
 }
 
 //
@@ -408,11 +404,7 @@ fn c_12_a_tool_is_never_allowed_where_a_rule_denies_all_its_calls() {
 
 #[test]
 fn a_rule_that_is_added_later_counts_like_one_of_the_configuration() {
-    let decide = |policy: &Policy| match Fixture::of(WRITE).decide(policy, &[]) {
-        Verdict::Allow(_) => Decision::Allow,
-        Verdict::Ask(_) => Decision::Ask,
-        Verdict::Deny(_) => Decision::Deny,
-    };
+    let decide = |policy: &Policy| decision_of(&Fixture::of(WRITE).decide(policy, &[]));
     let allow = || RuleSpec::new(Decision::Allow, "write_file");
     let added = |rules: &str| policy(rules).with_rule(allow());
     let plan = added("").unwrap().with_mode(Mode::Plan).unwrap();
