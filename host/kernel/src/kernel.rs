@@ -36,7 +36,7 @@ use toolhost_contract::{
 use toolhost_store::Store;
 
 use self::cancel_handle::CancelHandle;
-use self::running_call::{Attempt, ReportDraft, RunningCall, RunningGuard};
+use self::running_call::{Attempt, BegunCall, ReportDraft, RunningCall, RunningGuard};
 use self::sessions::Sessions;
 use self::turn::ResultBudget;
 use crate::approvals::ApprovalCache;
@@ -276,7 +276,7 @@ impl Kernel {
 
     /// Runs a call, and then the tail calls that its result requests. Each tail call has its own record and is limited
     /// to what the first call may do.
-    async fn run_with_tails(&self, mut run: RunningCall<'_>, sink: &Arc<dyn Sink>) -> Report {
+    async fn run_with_tails(&self, mut run: Box<RunningCall<'_>>, sink: &Arc<dyn Sink>) -> Report {
         // Cancelling the call by its id also cancels its tail calls.
         let _guard = run.running_guard.take();
         let (id, caller, cancellation) =
@@ -327,11 +327,13 @@ impl Kernel {
         report
     }
 
-    async fn run_one(&self, mut run: RunningCall<'_>) -> Report {
+    async fn run_one(&self, mut run: Box<RunningCall<'_>>) -> Report {
         // Boxed, because the future is large and is moved several times before it is first polled.
         let execution = Box::pin(self.execute(&mut run));
         let result = self.wake_bus_while_pending(execution).await;
-        run.finish(result.map_err(|error| *error)).await
+        let mut result = result.map_err(|error| *error);
+        run.end(&mut result).await;
+        run.into_report(result)
     }
 
     /// Wakes the bus subscribers only while the call waits and at its end: waking costs more than most steps.
@@ -354,7 +356,7 @@ impl Kernel {
         request: CallRequest,
         sink: &Arc<dyn Sink>,
         cancellation: CancelHandle,
-    ) -> Result<RunningCall<'_>, Box<Report>> {
+    ) -> BegunCall<'_> {
         let CallRequest {
             id,
             tool,
@@ -402,7 +404,7 @@ impl Kernel {
             (cancellation.token().clone(), detach),
             life.latest(),
         );
-        Ok(RunningCall {
+        Ok(Box::new(RunningCall {
             running_guard: Some(guard),
             id,
             session,
@@ -420,7 +422,7 @@ impl Kernel {
             hooks: self.hooks(),
             attempt: Attempt::default(),
             report: ReportDraft::default(),
-        })
+        }))
     }
 
     fn track_running(&self, id: &CallId, entry: RunningEntry) -> Option<RunningGuard<'_>> {

@@ -100,7 +100,13 @@ impl EventRelay {
     }
 
     /// Awaits the call and sends its events to the client. Nothing is sent after this returns.
-    pub(crate) async fn relay<F: Future>(&self, peer: &Peer<RoleServer>, call: F) -> F::Output {
+    ///
+    /// Callers pin the call, because this future contains it several times.
+    pub(crate) async fn relay<F: Future + Unpin>(
+        &self,
+        peer: &Peer<RoleServer>,
+        call: F,
+    ) -> F::Output {
         if self.lock_queue().subscription.is_empty() {
             return call.await;
         }

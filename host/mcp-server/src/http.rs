@@ -196,13 +196,13 @@ pub(crate) fn quota_of(context: &RequestContext<RoleServer>) -> Option<Arc<Token
 }
 
 /// Runs a part of a request within the worker limit of its user.
-pub(crate) async fn with_worker_quota<T>(
+pub(crate) fn with_worker_quota<'a, T: 'a>(
     share: Option<Arc<TokenQuota>>,
-    work: impl Future<Output = T>,
-) -> T {
+    work: BoxFuture<'a, T>,
+) -> BoxFuture<'a, T> {
     match share {
-        Some(share) => share.workers.run(work).await,
-        None => work.await,
+        Some(share) => Box::pin(async move { share.workers.run(work).await }),
+        None => work,
     }
 }
 

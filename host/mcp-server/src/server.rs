@@ -227,10 +227,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let given_up = context.ct.clone();
         // Boxed because it is large and rmcp moves the future of a request several times.
-        let call = Box::pin(with_worker_quota(
-            quota_of(&context),
-            self.call(params, context),
-        ));
+        let call = with_worker_quota(quota_of(&context), Box::pin(self.call(params, context)));
         tokio::select! {
             biased;
             // Dropping the future ends the call. This error is never sent: rmcp does not respond to cancelled requests,

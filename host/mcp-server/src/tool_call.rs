@@ -1,6 +1,7 @@
 //! Handling of `tools/call` requests.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -193,10 +194,10 @@ impl Server {
             report
         });
         // Workers are limited here because the call may continue in a separate task.
-        let call = with_worker_quota(quota_of(context), call.catch_unwind());
-        let call = call.map(|report| report.map_err(drop));
+        let call = call.catch_unwind().map(|report| report.map_err(drop));
+        let call = with_worker_quota(quota_of(context), Box::pin(call));
         let going = OngoingCall {
-            future: CallFuture::Inline(Box::pin(call)),
+            future: CallFuture::Inline(call),
             registration: opened,
             events,
             running: self.shared.running.clone(),
@@ -247,20 +248,23 @@ impl Server {
         let mut late = self.task_deadline(context);
         loop {
             let events = Arc::clone(&going.events);
-            let next = async {
-                let late = async {
-                    match late {
-                        Some(late) => sleep_until(late).await,
-                        None => std::future::pending().await,
+            let next_request = {
+                let next = pin!(async {
+                    let late = async {
+                        match late {
+                            Some(late) => sleep_until(late).await,
+                            None => std::future::pending().await,
+                        }
+                    };
+                    tokio::select! {
+                        biased;
+                        next = going.next_requests() => Some(next),
+                        () = late => None,
                     }
-                };
-                tokio::select! {
-                    biased;
-                    next = going.next_requests() => Some(next),
-                    () = late => None,
-                }
+                });
+                events.relay(&context.peer, next).await
             };
-            let next_request = match events.relay(&context.peer, next).await {
+            let next_request = match next_request {
                 Some(Ok(next_request)) => next_request,
                 Some(Err(ended)) => return Ok(answering.build(ended)?.into()),
                 None => {
@@ -329,11 +333,11 @@ impl Server {
 /// Drives a call of a client with a session, to which prompts are sent while the call runs.
 async fn drive_in_session(mut going: OngoingCall, context: &RequestContext<RoleServer>) -> CallEnd {
     let peer = &context.peer;
-    let end = going.future.wait();
+    let end = pin!(going.future.wait());
     match &mut going.registration {
         None => going.events.relay(peer, end).await,
         Some(opened) => {
-            let end = await_with_requests(&mut opened.requests, peer, end);
+            let end = Box::pin(await_with_requests(&mut opened.requests, peer, end));
             going.events.relay(peer, end).await
         }
     }

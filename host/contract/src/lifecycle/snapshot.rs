@@ -17,6 +17,8 @@ pub struct Snapshot {
     value: OnceLock<Value>,
 }
 
+/// Number of members of most records, or more.
+const MEMBERS: usize = 28;
 /// Maximum number of bytes of an error message or a note.
 const MAX_TEXT_BYTES: usize = 2_000;
 
@@ -84,7 +86,7 @@ fn only_paths_json(lists: &[OnlyPaths]) -> Value {
 /// Returns the public members of a record, without its trail.
 pub fn record_json(record: &CallRecord) -> Map<String, Value> {
     let at = |at: Option<Timestamp>| at.map(|at| at.0);
-    let mut shown = Map::new();
+    let mut shown = Map::with_capacity(MEMBERS);
     let mut put = |name: &str, value: Value| {
         if !value.is_null() {
             shown.insert(name.to_owned(), value);

@@ -58,7 +58,8 @@ impl CancelHandle {
         true
     }
 
-    /// Returns the result of `work`, or an error if the call is cancelled before it completes.
+    /// Returns the result of `work`, or an error if the call is cancelled before it completes. Pin a large future: this one
+    /// contains its argument several times.
     pub(super) async fn unless_cancelled<T>(
         &self,
         work: impl Future<Output = Result<T, Refusal>>,

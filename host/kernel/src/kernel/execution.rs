@@ -1,5 +1,6 @@
 //! Execution of one call: find the tool, authorize, admit, run, commit, run the post hooks.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -54,8 +55,11 @@ impl Kernel {
         let (result, _permit) = loop {
             run.attempt = Attempt::default();
             let cancel = run.cancel.clone();
-            let authorize = self.authorize(&entry, input, run);
-            let grant = match cancel.unless_cancelled(authorize).await? {
+            let authorization = {
+                let authorize = pin!(self.authorize(&entry, input, run));
+                cancel.unless_cancelled(authorize).await?
+            };
+            let grant = match authorization {
                 Authorization::Granted(grant) => grant,
                 Authorization::Supplied { by, outcome } => {
                     return accept_supplied(&entry, by, outcome, run);
@@ -224,7 +228,7 @@ impl Kernel {
         let call = self.hook_call(entry, run);
         let before = outcome.clone();
         let hooks = Arc::clone(&run.hooks);
-        let revision = hooks.after(&call, outcome).map(Ok);
+        let revision = pin!(hooks.after(&call, outcome).map(Ok));
         let RevisedOutcome {
             outcome,
             by,

@@ -62,6 +62,9 @@ pub(super) struct RunningCall<'a> {
     pub(super) report: ReportDraft,
 }
 
+/// A call that has begun, or the report of one that was refused without a record.
+pub(super) type BegunCall<'a> = Result<Box<RunningCall<'a>>, Box<Report>>;
+
 /// What is known about the current run of a call. A call that runs again starts with an empty one.
 #[derive(Default)]
 pub(super) struct Attempt {
@@ -144,10 +147,10 @@ impl RunningCall<'_> {
         before.unwrap_or_else(|| self.input.clone())
     }
 
-    /// Ends the call and its record, and returns the report.
-    pub(super) async fn finish(mut self, mut result: Result<Outcome, CallError>) -> Report {
+    /// Ends the call and its record. [`Self::into_report`] is separate, so that this future does not contain the call.
+    pub(super) async fn end(&mut self, result: &mut Result<Outcome, CallError>) {
         self.sink.close();
-        match &mut result {
+        match result {
             Ok(outcome) => outcome.remove_hidden_text(),
             Err(error) => error.remove_hidden_text(),
         }
@@ -160,14 +163,8 @@ impl RunningCall<'_> {
             output: (result.as_ref().ok()).map(|outcome| hooks::outcome_size(outcome) as u64),
         });
         self.journal
-            .end(&result, supplied_by, self.report.duration)
+            .end(result, supplied_by, self.report.duration)
             .await;
-        // The record shows the denial; the model gets the outcome that the hook supplied.
-        let result = match self.report.replacement.take() {
-            Some(outcome) => Ok(*outcome),
-            None => result,
-        };
-        self.into_report(result)
     }
 
     /// Ends a call that never started.
@@ -177,7 +174,12 @@ impl RunningCall<'_> {
         self.into_report(Err(error))
     }
 
-    pub(super) fn into_report(self, result: Result<Outcome, CallError>) -> Report {
+    pub(super) fn into_report(mut self, result: Result<Outcome, CallError>) -> Report {
+        // The record shows the denial; the model gets the outcome that the hook supplied.
+        let result = match self.report.replacement.take() {
+            Some(outcome) => Ok(*outcome),
+            None => result,
+        };
         let record = self.journal.record();
         Report {
             allowed_by: record.allowed_by.clone(),

@@ -11,7 +11,7 @@ use toolhost_store::{BatchRow, Write};
 use super::batch::{BatchError, BatchGuard, BatchRequest};
 use super::batch_order::{BatchOrder, EndGuard, OrderSlot};
 use super::cancel_handle::CancelHandle;
-use super::running_call::RunningCall;
+use super::running_call::BegunCall;
 use super::{CallContext, CallRequest, Kernel, Refusal, Report};
 use crate::schedule::{
     Batch, CallStatus, Canceller, CompletedCall, MissingResult, PlannedCall, Strategy,
@@ -65,9 +65,9 @@ struct StartedBatch<'a> {
 }
 
 /// One entry per call, until it runs. `Err`: no record was created because its id is in use.
-type Calls<'a> = OnceLock<Vec<Mutex<Option<Result<RunningCall<'a>, Box<Report>>>>>>;
+type Calls<'a> = OnceLock<Vec<Mutex<Option<BegunCall<'a>>>>>;
 
-fn take<'a>(calls: &Calls<'a>, index: usize) -> Option<Result<RunningCall<'a>, Box<Report>>> {
+fn take<'a>(calls: &Calls<'a>, index: usize) -> Option<BegunCall<'a>> {
     let call = calls.get()?.get(index)?;
     call.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -258,7 +258,7 @@ impl<'a> Turn<'a> {
     /// Returns the report of a call that never started or was dropped while it ran.
     fn report_unrun(
         &self,
-        call: Option<Result<RunningCall<'a>, Box<Report>>>,
+        call: Option<BegunCall<'a>>,
         index: usize,
         why: MissingResult,
     ) -> Report {

@@ -214,7 +214,8 @@ async fn an_instance_that_a_call_kept_is_dropped_when_the_call_ends() {
         assert_eq!(instances.kept.available_permits(), MAX_KEPT - kept);
         drop(running);
         tools.settle().await;
-        assert!(tools.is_ready());
+        // On a busy machine the next call creates its instance.
+        assert_eq!(tools.is_ready(), !is_busy);
         assert_eq!(instances.kept.available_permits(), MAX_KEPT);
     }
 }

@@ -1,26 +1,41 @@
 //! Tests of program authorization and confinement.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Deref;
 
+use tempfile::TempDir;
 use toolhost_process::{Launcher, ProcessSettings};
 
 use super::*;
 
-fn programs(acts: bool, authorized: AuthorizedAction) -> CallPrograms {
+/// Programs of a call, and the directory of their processes, which is removed with them.
+struct TestPrograms {
+    programs: CallPrograms,
+    _dir: TempDir,
+}
+
+impl Deref for TestPrograms {
+    type Target = CallPrograms;
+
+    fn deref(&self) -> &CallPrograms {
+        &self.programs
+    }
+}
+
+fn programs(acts: bool, authorized: AuthorizedAction) -> TestPrograms {
     // A directory for each call: a process that another test starts can hold the lock of an earlier one for a moment.
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("toolhost-programs-{}-{number}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
-    let settings = ProcessSettings::new(Launcher::this_program([]), dir);
+    let dir = tempfile::tempdir().unwrap();
+    let settings = ProcessSettings::new(Launcher::this_program([]), dir.path().join("processes"));
     let grant = ProgramGrant {
         processes: Processes::new(settings).unwrap(),
         programs: Arc::new(["bash".to_owned(), "git".to_owned()]),
         network: false,
         output: "/output".to_owned(),
     };
-    CallPrograms::new(grant, JobOwner::default(), acts, authorized)
+    TestPrograms {
+        programs: CallPrograms::new(grant, JobOwner::default(), acts, authorized),
+        _dir: dir,
+    }
 }
 
 fn command(flag: &str, text: &str) -> AuthorizedCommand {
