@@ -51,6 +51,12 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// Refuses a call that is limited to the directories of each list, as in [`Grant::directory_limits`], if it could use
+    /// other files. Also checked before the user is prompted.
+    fn check_directory_limits(&self, _limits: &[Arc<[String]>]) -> Result<(), CallError> {
+        Ok(())
+    }
+
     /// Returns whether the host runs the commands in the inputs of its tools, and nothing else. The effects of a call
     /// are then those of its command.
     fn runs_commands(&self) -> bool {

@@ -329,11 +329,9 @@ impl CallJournal {
                     message: error.message.clone(),
                     duration,
                 }),
-                Some(denied_as(
-                    error,
-                    self.denied_by.clone(),
-                    self.denial_note.clone(),
-                )),
+                // A call that waits for an answer cannot fail.
+                (error.class != ErrorClass::TimedOut)
+                    .then(|| denied_as(error, self.denied_by.clone(), self.denial_note.clone())),
             ]
             .into_iter()
             .flatten()

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use serde_json::Value;
 use toolhost_contract::lifecycle::{CallInput, CallOrigin};
@@ -484,6 +485,14 @@ impl Kernel {
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.get(id).is_some_and(|call| call.cancel.cancel())
+    }
+
+    /// Stops a call that exceeded a time limit of its caller.
+    fn time_out(&self, id: &CallId, limit: Duration) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = running.get(id) {
+            call.cancel.time_out(limit);
+        }
     }
 
     /// Answers a pending question.

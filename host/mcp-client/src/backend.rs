@@ -147,11 +147,14 @@ impl Backend for ServerTools {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        let checked = directory_limits::check_server(&self.shared.config, grant.directory_limits());
         Box::pin(async move {
-            checked?;
+            self.check_directory_limits(grant.directory_limits())?;
             self.run(call, grant.timeout(), sink).await
         })
+    }
+
+    fn check_directory_limits(&self, limits: &[Arc<[String]>]) -> Result<(), CallError> {
+        directory_limits::check_server(&self.shared.config, limits)
     }
 
     /// An external program can have any effect.

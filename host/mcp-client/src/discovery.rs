@@ -305,16 +305,15 @@ impl Backend for DiscoveredTools {
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         sink.mark_untracked_dependency();
-        let access = ServerFiles::Any("it runs without a sandbox");
-        let checked = directory_limits::check(
-            "the command of discovered tools",
-            &access,
-            grant.directory_limits(),
-        );
         Box::pin(async move {
-            checked?;
+            self.check_directory_limits(grant.directory_limits())?;
             self.run(call, grant.timeout()).await
         })
+    }
+
+    fn check_directory_limits(&self, limits: &[Arc<[String]>]) -> Result<(), CallError> {
+        let access = ServerFiles::Any("it runs without a sandbox");
+        directory_limits::check("the command of discovered tools", &access, limits)
     }
 
     /// An external program can have any effect.

@@ -101,6 +101,11 @@ fn r_111_a_server_without_a_sandbox_is_not_called_with_a_limit_of_directories() 
     assert_eq!(refused.code, Some(5), "{}", refused.stderr);
     let reason = "the server `own` can use files outside them: it runs without a sandbox";
     assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    // Before a user would be asked.
+    let mut unapproved = call.clone();
+    unapproved.drain(3..5);
+    let refused = home.run(&unapproved);
+    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
 
     let plugin = e2e::root().join("plugins/agent.wasm");
     for (tool, input, is_refused) in [

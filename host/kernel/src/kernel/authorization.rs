@@ -133,7 +133,7 @@ impl Kernel {
             run.attempt.hook_decision = hook_decisions;
             return match held {
                 Ok(hold) => {
-                    check_capabilities(entry, run)?;
+                    check_can_run(entry, run)?;
                     run.attempt.may_stream = hold.may_stream_output;
                     Ok(Evaluation::Decided(Authorization::Granted(hold.grant)))
                 }
@@ -143,14 +143,14 @@ impl Kernel {
         let verdict = self.verdict(entry, run, &subject, &hook_decisions).await;
         let question = match verdict {
             Verdict::Allow(grant) => {
-                check_capabilities(entry, run)?;
+                check_can_run(entry, run)?;
                 return Ok(Evaluation::Decided(Authorization::Granted(grant)));
             }
             Verdict::Deny(denial) => return Err(run.deny(denial).into()),
             Verdict::Ask(question) => question,
         };
         // The user is not asked about a call that cannot run.
-        check_capabilities(entry, run)?;
+        check_can_run(entry, run)?;
         // Boxed, because few calls ask and the others should not carry the space.
         let evaluation = Box::pin(self.ask_user(entry, run, *question)).await?;
         if let Evaluation::Decided(Authorization::Granted(_)) = &evaluation {
@@ -340,8 +340,11 @@ impl Kernel {
     }
 }
 
-/// Refuses a call that needs capabilities its plugin was not granted, and names all of them.
-fn check_capabilities(entry: &ToolEntry, run: &mut RunningCall<'_>) -> Result<(), Refusal> {
+/// Refuses a call that needs capabilities its plugin was not granted, and names all of them, or that its backend cannot limit
+/// to the directories of the call.
+fn check_can_run(entry: &ToolEntry, run: &mut RunningCall<'_>) -> Result<(), Refusal> {
+    let limits = run.context.directory_limits();
+    entry.backend.check_directory_limits(&limits)?;
     let missing = entry.backend.missing_grants(&entry.tool, &run.input);
     if missing.is_empty() {
         return Ok(());

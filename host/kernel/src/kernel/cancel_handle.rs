@@ -1,6 +1,7 @@
 //! Cancellation of a call, and the error that reports it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use toolhost_contract::{CallError, CallId, ErrorClass};
 
@@ -12,6 +13,8 @@ use crate::schedule::{CancellationToken, Canceller};
 pub(super) struct CancelHandle {
     token: CancellationToken,
     batch: Option<BatchMember>,
+    /// The time limit that the caller set for the call, if the call exceeded it.
+    exceeded: Arc<OnceLock<Duration>>,
 }
 
 /// The position of a call in its batch. Cancelling it cancels the batch, and the errors of the others name it.
@@ -27,6 +30,7 @@ impl CancelHandle {
         Self {
             token: CancellationToken::new(),
             batch: None,
+            exceeded: Arc::default(),
         }
     }
 
@@ -38,6 +42,7 @@ impl CancelHandle {
                 ids: Arc::clone(ids),
                 index,
             }),
+            exceeded: Arc::default(),
         }
     }
 
@@ -56,6 +61,12 @@ impl CancelHandle {
         }
         self.token.cancel();
         true
+    }
+
+    /// Cancels the call because it exceeded a time limit, which its error and its record name.
+    pub(super) fn time_out(&self, limit: Duration) -> bool {
+        let _ = self.exceeded.set(limit);
+        self.cancel()
     }
 
     /// Returns the result of `work`, or an error if the call is cancelled before it completes. Pin a large future: this one
@@ -97,6 +108,9 @@ impl CancelHandle {
 
     /// Returns the cancellation error. `ran`: the tool was started and may have had effects.
     pub(super) fn error(&self, ran: bool) -> CallError {
+        if let Some(limit) = self.exceeded.get() {
+            return CallError::timed_out(*limit);
+        }
         let because = self.batch.as_ref().and_then(|turn| {
             let cause = turn.canceller.cause()?;
             (cause != turn.index).then(|| turn.ids.get(cause)).flatten()

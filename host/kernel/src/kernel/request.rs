@@ -39,6 +39,14 @@ pub struct CallContext {
 }
 
 impl CallContext {
+    /// Returns the lists of directories that limit the files of the call, as in [`Grant::directory_limits`].
+    ///
+    /// [`Grant::directory_limits`]: toolhost_contract::Grant::directory_limits
+    pub(super) fn directory_limits(&self) -> Vec<Arc<[String]>> {
+        let restriction = self.restriction.as_ref();
+        restriction.map_or_else(Vec::new, |restriction| restriction.directories())
+    }
+
     /// The origin of the call, or of the call that it follows as a tail.
     pub(super) fn first_origin(&self) -> CallOrigin {
         self.tail_of.unwrap_or(self.origin)

@@ -270,16 +270,13 @@ async fn run(
     let sink: Arc<dyn Sink> = Arc::new(NoSink);
     let mut call = std::pin::pin!(kernel.call(request, sink));
     let limit = limit.min(Duration::from_hours(24));
-    let error = tokio::select! {
+    tokio::select! {
         biased;
         report = &mut call => return report.result,
-        () = stop.cancelled() => None,
-        () = tokio::time::sleep(limit) => Some(CallError::timed_out(limit)),
-    };
-    kernel.cancel(&id);
-    let result = call.await.result;
-    match error {
-        Some(error) if result.is_err() => Err(error),
-        _ => result,
+        () = stop.cancelled() => {
+            kernel.cancel(&id);
+        }
+        () = tokio::time::sleep(limit) => kernel.time_out(&id, limit),
     }
+    call.await.result
 }

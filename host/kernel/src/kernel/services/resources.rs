@@ -1,7 +1,5 @@
 //! The interface `resources` for a running call.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 use toolhost_contract::{BoxFuture, Failure, Part, ResourceService};
 
@@ -9,7 +7,7 @@ use super::CallServices;
 
 impl ResourceService for CallServices {
     fn resources(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
-        let limits = self.directory_limits();
+        let limits = self.context.directory_limits();
         Box::pin(async move { self.kernel()?.resources.list(server, limits).await })
     }
 
@@ -18,14 +16,7 @@ impl ResourceService for CallServices {
         uri: String,
         server: Option<String>,
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
-        let limits = self.directory_limits();
+        let limits = self.context.directory_limits();
         Box::pin(async move { self.kernel()?.resources.read(uri, server, limits).await })
-    }
-}
-
-impl CallServices {
-    fn directory_limits(&self) -> Vec<Arc<[String]>> {
-        let restriction = self.context.restriction.as_ref();
-        restriction.map_or_else(Vec::new, |restriction| restriction.directories())
     }
 }

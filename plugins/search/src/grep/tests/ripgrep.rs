@@ -264,7 +264,16 @@ fn has_both_kinds_of_cr(text: &[u8]) -> bool {
 fn is_end_of_mixed(pattern: &str, text: &[u8]) -> bool {
     let text = decoded(text);
     let is_mixed = text.contains("\r\n") && text.replace("\r\n", "").contains('\n');
-    is_mixed && (pattern.contains(r"\z") || pattern.contains("(?-m:$)"))
+    is_mixed && has_end(pattern)
+}
+
+fn has_end(pattern: &str) -> bool {
+    pattern.contains(r"\z") || pattern.contains("(?-m:$)")
+}
+
+/// With `--crlf -w` ripgrep finds an empty match between CR and LF, but not with a pattern that contains the end of the text.
+fn is_word_between_cr_and_lf(pattern: &str, flags: Flags, text: &[u8]) -> bool {
+    flags.word && has_end(pattern) && decoded(text).contains("\r\n")
 }
 
 /// With -U ripgrep continues after a match as if the text started there, so that `\A`, `^` and `\b` can match in the
@@ -285,6 +294,7 @@ proptest! {
         pattern in pattern(), flags in flags(), text in text()
     ) {
         prop_assume!(!has_both_kinds_of_cr(&text) && !is_end_of_mixed(&pattern, &text));
+        prop_assume!(!is_word_between_cr_and_lf(&pattern, flags, &text));
         prop_assert_eq!(difference(&pattern, flags, &text), None);
     }
 
@@ -334,6 +344,21 @@ fn d_03_anchors_and_classes_in_texts_of_every_kind() {
 
 /// ripgrep reports each of these as an error. For a model, a search with a note about the interpretation is more
 /// useful.
+#[test]
+fn d_03_an_empty_word_between_cr_and_lf_is_found_by_every_pattern() {
+    let flags = Flags {
+        word: true,
+        ..Flags::default()
+    };
+    for (pattern, expected) in [("a*", Lines::from([1])), (r"(?:\z)*", Lines::new())] {
+        let tree = tempfile::tempdir().unwrap();
+        let file = tree.path().join("a");
+        std::fs::write(&file, "e\r\n").unwrap();
+        assert_eq!(ripgrep(pattern, flags, &file), Some(expected));
+        assert_eq!(ours(pattern, flags, tree.path()).unwrap(), Lines::from([1]));
+    }
+}
+
 #[test]
 fn d_03_patterns_that_only_we_accept() {
     for (pattern, text, line) in [

@@ -86,6 +86,15 @@ async fn a_background_call_is_stopped_by_its_id_or_its_timeout() {
             ),
         ])
         .await;
+    // The call that was stopped had not begun, so it has no record.
+    let records = house.records();
+    let background = records.iter().filter(|line| line.contains("background"));
+    expect!["c3 > peek (background) failed"].assert_eq(
+        &background
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    );
 }
 
 #[tokio::test(start_paused = true)]
