@@ -17,7 +17,7 @@ pub struct Snapshot {
     value: OnceLock<Value>,
 }
 
-/// Number of members of most records, or more.
+/// Initial capacity for the members of a record. Few records have more.
 const MEMBERS: usize = 28;
 /// Maximum number of bytes of an error message or a note.
 const MAX_TEXT_BYTES: usize = 2_000;

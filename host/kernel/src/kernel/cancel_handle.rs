@@ -64,9 +64,9 @@ impl CancelHandle {
     }
 
     /// Cancels the call because it exceeded a time limit, which its error and its record name.
-    pub(super) fn time_out(&self, limit: Duration) -> bool {
+    pub(super) fn time_out(&self, limit: Duration) {
         let _ = self.exceeded.set(limit);
-        self.cancel()
+        self.cancel();
     }
 
     /// Returns the result of `work`, or an error if the call is cancelled before it completes. Pin a large future: this one

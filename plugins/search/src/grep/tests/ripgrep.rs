@@ -342,8 +342,6 @@ fn d_03_anchors_and_classes_in_texts_of_every_kind() {
     }
 }
 
-/// ripgrep reports each of these as an error. For a model, a search with a note about the interpretation is more
-/// useful.
 #[test]
 fn d_03_an_empty_word_between_cr_and_lf_is_found_by_every_pattern() {
     let flags = Flags {
@@ -359,6 +357,8 @@ fn d_03_an_empty_word_between_cr_and_lf_is_found_by_every_pattern() {
     }
 }
 
+/// ripgrep reports each of these as an error. For a model, a search with a note about the interpretation is more
+/// useful.
 #[test]
 fn d_03_patterns_that_only_we_accept() {
     for (pattern, text, line) in [
