@@ -25,6 +25,8 @@ use toolhost_contract::{
     text,
 };
 
+use crate::ToolEntry;
+
 pub use cache::ReadCache;
 pub(crate) use cache::{display_size, outcome_size, result_size};
 pub use callback::CallbackHook;
@@ -59,6 +61,35 @@ pub struct HookCall {
     pub rewritten: Option<(String, Value)>,
 }
 
+/// The tool of a call as hooks see it.
+#[derive(Clone, Copy)]
+struct HookedTool<'a> {
+    plugin: &'a PluginName,
+    /// The name that callers use.
+    name: &'a ToolName,
+    tool: &'a Descriptor,
+}
+
+impl<'a> From<&'a HookCall> for HookedTool<'a> {
+    fn from(call: &'a HookCall) -> Self {
+        Self {
+            plugin: &call.plugin,
+            name: &call.name,
+            tool: &call.tool,
+        }
+    }
+}
+
+impl<'a> From<&'a ToolEntry> for HookedTool<'a> {
+    fn from(entry: &'a ToolEntry) -> Self {
+        Self {
+            plugin: &entry.plugin.name,
+            name: &entry.name,
+            tool: &entry.tool,
+        }
+    }
+}
+
 /// A hook: a callback, a component or a command.
 pub trait Hook: Send + Sync {
     fn before<'a>(
@@ -74,6 +105,11 @@ pub trait Hook: Send + Sync {
         _outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(std::future::ready(Ok(PostHookResponse::Keep)))
+    }
+
+    /// Whether the hook does something at this point of calls of a tool. If not, it is not called.
+    fn runs(&self, _point: HookPoint, _plugin: &PluginName, _tool: &Descriptor) -> bool {
+        true
     }
 
     /// Whether the hook needs the read sets of calls of this tool.
@@ -125,6 +161,13 @@ pub enum Stage {
     Decide,
     /// The hook runs only once the call may run, and can answer instead of the tool.
     Supply,
+}
+
+/// A point of a call at which hooks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookPoint {
+    Before,
+    After,
 }
 
 /// The combined decision of the hooks before a call.
@@ -256,15 +299,16 @@ impl Hooks {
         }
     }
 
-    /// Whether a hook can answer calls instead of the tool.
-    pub fn has_supplier(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| entry.stage == Stage::Supply)
+    /// Whether a hook runs in this stage before calls of a tool.
+    pub(crate) fn run_before(&self, stage: Stage, tool: &ToolEntry) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.stage == stage && entry.runs(HookPoint::Before, tool.into()))
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Whether a hook runs after calls of a tool.
+    pub(crate) fn run_after(&self, tool: &ToolEntry) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.runs(HookPoint::After, tool.into()))
     }
 
     /// Whether a hook needs the read sets of calls of this tool.
@@ -286,7 +330,8 @@ impl Hooks {
         let slots = self.slots.of(&call.call.caller.user);
         let _slot = slots.acquire().await;
         let mut hints = HookHints::default();
-        let runs = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
+        let runs =
+            |entry: &&HookEntry| entry.stage == stage && entry.runs(HookPoint::Before, call.into());
         for entry in self.entries.iter().filter(runs) {
             let response = match entry.run(entry.hook.before(call)).await {
                 Ok(response) => response,
@@ -356,7 +401,7 @@ impl Hooks {
         for entry in self
             .entries
             .iter()
-            .filter(|entry| entry.matcher.matches(call))
+            .filter(|entry| entry.runs(HookPoint::After, call.into()))
         {
             let changed = match entry.run(entry.hook.after(call, &revised.outcome)).await {
                 Ok(PostHookResponse::Keep) => continue,
@@ -409,6 +454,11 @@ impl HookEntry {
             timeout: DEFAULT_TIMEOUT,
             stage: Stage::Decide,
         }
+    }
+
+    fn runs(&self, point: HookPoint, tool: HookedTool<'_>) -> bool {
+        let HookedTool { plugin, name, tool } = tool;
+        self.hook.runs(point, plugin, tool) && self.matcher.matches_tool(plugin, name, tool)
     }
 
     async fn run<T>(

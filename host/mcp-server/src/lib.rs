@@ -37,6 +37,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use toolhost_formats::profile::{Profile, UnmappedTools};
 
+use futures::FutureExt as _;
+use futures::future::select;
 use rmcp::model::InitializeRequestParams;
 use rmcp::service::{ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -103,8 +105,8 @@ pub enum ServeError {
     Random(String),
 }
 
-/// Serves one client on stdin and stdout until stdin ends or `stop` resolves. Nothing else may write to stdout
-/// during that time.
+/// Serves one client on stdin and stdout until stdin ends, the client closes stdout, or `stop` resolves. Nothing else may
+/// write to stdout during that time.
 ///
 /// Boxed, so that the server is compiled with this crate, which is optimized for speed.
 pub fn serve_stdio(
@@ -115,7 +117,8 @@ pub fn serve_stdio(
     Box::pin(async move {
         let run = random_run_id()?;
         let (reader, writer) = rmcp::transport::io::stdio_pipes();
-        let reader = transport::StoppableReader::new(reader, stop);
+        let closed = Box::pin(transport::wait_until_closed(std::io::stdout()));
+        let reader = transport::StoppableReader::new(reader, select(stop, closed).map(drop));
         serve(kernel, info, &run, (reader, writer)).await
     })
 }

@@ -3,6 +3,7 @@
 //! Input is bounded and every request is answered, output keeps its order, and reading pauses while the client leaves
 //! too much output unread.
 
+mod closed_output;
 mod direct_calls;
 #[cfg(test)]
 mod fuzz;
@@ -14,6 +15,7 @@ mod stoppable;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io::{Error, ErrorKind};
 use std::mem;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -21,7 +23,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use futures::FutureExt as _;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, CustomRequest, ErrorData,
+    GetMeta as _, InitializeRequestParams, JsonRpcMessage, ProtocolVersion, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -32,8 +35,10 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Duration, Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::exact_integers::check_integers;
+use toolhost_contract::text::escape_line;
 use toolhost_contract::value_counter::{MAX_VALUES, count_values_and_names};
 
+pub(crate) use closed_output::wait_until_closed;
 pub(crate) use direct_calls::DirectCalls;
 pub(crate) use id_scanner::request_id;
 pub(crate) use outbox::Outbox;
@@ -52,6 +57,8 @@ const MIN_CHECKED_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 128;
 /// Minimum interval between errors without an id. A peer might answer one with another such error, endlessly.
 const NULL_ID_ERROR_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum length of the reason why a message is invalid, in characters.
+const MAX_REASON: usize = 300;
 /// How long a client may take to read the remaining output after the session has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -67,6 +74,8 @@ pub(crate) struct LineTransport<R, W> {
     last_null_id_error: Option<Instant>,
     /// Used when the input ends.
     on_end: Option<oneshot::Sender<()>>,
+    /// Versions of the protocol that a session can use.
+    versions: Cow<'static, [ProtocolVersion]>,
     begun: bool,
     /// Calls that were read and do not run yet.
     batch: Vec<PreparedCall<W>>,
@@ -89,6 +98,7 @@ where
             pending_reply: None,
             last_null_id_error: None,
             on_end: Some(at_end),
+            versions: Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
             begun: false,
             batch: Vec::new(),
             ended: false,
@@ -97,6 +107,7 @@ where
 
     /// Runs `tools/call` requests without rmcp.
     pub(crate) fn with_direct_calls(mut self, calls: Arc<DirectCalls>) -> Self {
+        self.versions = calls.protocol_versions();
         self.direct_calls = Some(calls);
         self
     }
@@ -233,6 +244,12 @@ where
     ) -> Option<ClientJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Request(request) => {
+                if let ClientRequest::CustomRequest(custom) = &request.request
+                    && custom.method == "initialize"
+                {
+                    self.reply_error(Some(request.id.clone()), initialize_error(custom));
+                    return None;
+                }
                 let begun = self.open().begin(&request.id, &request.request, bytes);
                 if let Err(why) = begun {
                     self.reply_error(Some(request.id.clone()), why);
@@ -297,18 +314,41 @@ where
         }
     }
 
-    /// Whether the message is not a request and arrived before the first one (other than `ping` and
-    /// `server/discover`). Such messages are ignored, because rmcp would end the session.
+    /// Whether the message is not a request and arrived before the one that begins the session. Such messages are ignored,
+    /// because rmcp would end the session.
     fn is_premature(&mut self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message {
-            self.begun |= !matches!(
-                request.request,
-                ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_)
-            );
+            self.begun = self.begun || self.begins_session(&request.request);
             return false;
         }
         !self.begun
     }
+
+    /// Whether rmcp begins the session with this request. It answers others and waits for the next one.
+    fn begins_session(&self, request: &ClientRequest) -> bool {
+        match request {
+            ClientRequest::InitializeRequest(_) => true,
+            ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+            request => {
+                let meta = request.get_meta();
+                let version = meta.protocol_version();
+                let is_complete = meta
+                    .missing_required_keys(&ProtocolVersion::V_2026_07_28)
+                    .is_empty();
+                is_complete && version.is_some_and(|version| self.versions.contains(&version))
+            }
+        }
+    }
+}
+
+/// Returns the error for an `initialize` request that rmcp takes for one of an unknown method, because it is invalid.
+fn initialize_error(request: &CustomRequest) -> ErrorData {
+    let params = request.params.clone().unwrap_or_default();
+    let error = serde_json::from_value::<InitializeRequestParams>(params).err();
+    let why = error.map_or_else(String::new, |error| {
+        format!(": {}", escape_line(&error.to_string(), MAX_REASON))
+    });
+    ErrorData::invalid_params(format!("the `initialize` request is invalid{why}"), None)
 }
 
 /// Returns the error for a line that could not be parsed.

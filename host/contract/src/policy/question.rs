@@ -111,7 +111,7 @@ pub enum Answer {
     Unreviewable {
         problem: String,
     },
-    /// The user did not answer in time.
+    /// The user did not answer in time, or the client did not return a valid answer.
     TimedOut,
 }
 
@@ -187,7 +187,7 @@ pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome,
             ..denied(
                 DenialCode::PolicyViolation,
                 format!(
-                    "the prompt for `{tool}` was not answered in time ({})",
+                    "the prompt for `{tool}` got no valid answer ({})",
                     question.reason
                 ),
             )

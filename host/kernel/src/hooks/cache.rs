@@ -12,12 +12,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 use toolhost_contract::hook::{OutcomePatch, PostHookResponse, PreHookDecision, PreHookResponse};
-use toolhost_contract::{BoxFuture, Concurrency, Descriptor, Effect, Outcome};
+use toolhost_contract::{BoxFuture, Concurrency, Descriptor, Effect, Outcome, PluginName};
 
 use self::key::key;
 use self::result_cache::{CachedOutcome, ResultCache};
 pub(crate) use self::result_cache::{display_size, outcome_size, result_size};
-use super::{Hook, HookCall, HookError};
+use super::{Hook, HookCall, HookError, HookPoint};
 
 const TTL: Duration = Duration::from_secs(300);
 const MAX_ENTRIES: usize = 256;
@@ -47,13 +47,8 @@ impl ReadCache {
     }
 }
 
-/// Whether the result depends on the read set of the call alone. The result of a narrowed call can lack what other calls
-/// may read, and the other way round.
-fn is_cacheable(call: &HookCall) -> bool {
-    !call.is_narrowed && only_reads_files(&call.tool)
-}
-
-/// Undeclared properties count as the less cacheable value.
+/// Whether a result depends on the read set of its call alone, unless the call is narrowed: then it can lack what other calls
+/// may read, and the other way round. Undeclared properties count as the less cacheable value.
 fn only_reads_files(tool: &Descriptor) -> bool {
     let hints = &tool.annotations;
     let closed = match tool.effect() {
@@ -65,6 +60,10 @@ fn only_reads_files(tool: &Descriptor) -> bool {
 }
 
 impl Hook for ReadCache {
+    fn runs(&self, _: HookPoint, _: &PluginName, tool: &Descriptor) -> bool {
+        only_reads_files(tool)
+    }
+
     fn wants_reads(&self, tool: &Descriptor) -> bool {
         only_reads_files(tool)
     }
@@ -74,7 +73,7 @@ impl Hook for ReadCache {
         call: &'a HookCall,
     ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !is_cacheable(call) {
+            if call.is_narrowed {
                 return Ok(PreHookResponse::default());
             }
             let key = key(call);
@@ -106,7 +105,7 @@ impl Hook for ReadCache {
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             // The host makes a tail call each time, so the outcome is not cached.
-            if !is_cacheable(call) || outcome.is_error() || outcome.tail.is_some() {
+            if call.is_narrowed || outcome.is_error() || outcome.tail.is_some() {
                 return Ok(PostHookResponse::Keep);
             }
             // `None`: the tool did not run or its reads are unknown.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
-use toolhost_contract::{BoxFuture, Outcome};
+use toolhost_contract::{BoxFuture, Descriptor, Outcome, PluginName};
 
-use super::{Hook, HookCall, HookError};
+use super::{Hook, HookCall, HookError, HookPoint};
 
 type HookFuture<T> = BoxFuture<'static, Result<T, HookError>>;
 type BeforeFn = dyn Fn(HookCall) -> HookFuture<PreHookResponse> + Send + Sync;
@@ -72,6 +72,13 @@ impl CallbackHook {
 }
 
 impl Hook for CallbackHook {
+    fn runs(&self, point: HookPoint, _: &PluginName, _: &Descriptor) -> bool {
+        match point {
+            HookPoint::Before => self.before.is_some(),
+            HookPoint::After => self.after.is_some(),
+        }
+    }
+
     // The closures are called inside the futures, so that a panic of a closure is caught where the future is awaited.
     fn before<'a>(
         &'a self,

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tokio::process::Command;
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
-use toolhost_contract::{BoxFuture, Outcome, nearest, text};
+use toolhost_contract::{BoxFuture, Descriptor, Outcome, PluginName, nearest, text};
 
 use self::process::{ProcessError, ProcessOutput};
 use self::protocol::{after, before, call_event, messages_event, reason, withheld_outcome};
-use super::{Hook, HookCall, HookError};
+use super::{Hook, HookCall, HookError, HookPoint};
 
 /// Error code of a failure that a command requested with `continue: false`.
 pub const STOP_CODE: &str = "stop_execution";
@@ -137,10 +137,6 @@ enum CommandAnswer {
 }
 
 impl CommandHook {
-    fn handles(&self, event: HookEvent) -> bool {
-        self.events.contains(&event)
-    }
-
     async fn run(&self, event: &Value) -> Result<CommandAnswer, CommandError> {
         let ProcessOutput {
             status,
@@ -206,14 +202,18 @@ impl CommandHook {
 }
 
 impl Hook for CommandHook {
+    fn runs(&self, point: HookPoint, _: &PluginName, _: &Descriptor) -> bool {
+        self.events.contains(&match point {
+            HookPoint::Before => HookEvent::BeforeTool,
+            HookPoint::After => HookEvent::AfterTool,
+        })
+    }
+
     fn before<'a>(
         &'a self,
         call: &'a HookCall,
     ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.handles(HookEvent::BeforeTool) {
-                return Ok(PreHookResponse::default());
-            }
             let event = call_event(HookEvent::BeforeTool, call, None, &self.dir);
             match self.run(&event).await? {
                 CommandAnswer::Output(stdout) => self.read(before(&stdout)),
@@ -234,9 +234,6 @@ impl Hook for CommandHook {
         outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.handles(HookEvent::AfterTool) {
-                return Ok(PostHookResponse::Keep);
-            }
             let event = call_event(HookEvent::AfterTool, call, Some(outcome), &self.dir);
             match self.run(&event).await? {
                 CommandAnswer::Output(stdout) => self.read(after(&stdout, outcome)),
@@ -251,7 +248,7 @@ impl Hook for CommandHook {
         messages: &'a Value,
     ) -> BoxFuture<'a, Result<(), HookError>> {
         Box::pin(async move {
-            if self.handles(HookEvent::MessagesChanged) {
+            if self.events.contains(&HookEvent::MessagesChanged) {
                 // The event cannot be blocked, so the answer is ignored.
                 self.run(&messages_event(session, messages, &self.dir))
                     .await?;

@@ -5,7 +5,6 @@ use std::fmt;
 use regex::Regex;
 use toolhost_contract::{Descriptor, PluginName, ToolName};
 
-use super::HookCall;
 use crate::register::qualified_names;
 
 /// A regular expression that must match a whole name or alias of the tool. Case is ignored.
@@ -45,10 +44,6 @@ impl Matcher {
                     .trim()
                     .to_owned(),
             })
-    }
-
-    pub(super) fn matches(&self, call: &HookCall) -> bool {
-        self.matches_tool(&call.plugin, &call.name, &call.tool)
     }
 
     /// Whether the pattern matches the tool. `name` is the name under which the tool is served.

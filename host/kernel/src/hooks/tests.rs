@@ -210,6 +210,36 @@ async fn a_failing_hook_denies_or_is_ignored_as_configured() {
     .assert_eq(&lines.join("\n"));
 }
 
+/// Fails wherever it runs, which is only after calls.
+struct OnlyAfter;
+
+impl Hook for OnlyAfter {
+    fn runs(&self, point: HookPoint, _: &PluginName, _: &Descriptor) -> bool {
+        point == HookPoint::After
+    }
+
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
+        Box::pin(async { panic!("ouch") })
+    }
+
+    fn after<'a>(
+        &'a self,
+        _: &'a HookCall,
+        _: &'a Outcome,
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
+        Box::pin(async { panic!("ouch") })
+    }
+}
+
+#[tokio::test]
+async fn a_hook_is_called_only_where_it_runs() {
+    let hooks = Hooks::new(vec![entry("after", OnlyAfter, OnFailure::Closed)]);
+    let decision = hooks.before(&call()).await;
+    assert_eq!(decision, HookDecision::Proceed(HookHints::default()));
+    let revised = hooks.after(&call(), Outcome::text("x")).await;
+    assert_eq!(revised.by, ["after"]);
+}
+
 //
 #[tokio::test]
 async fn post_hooks_run_in_sequence_and_a_fail_closed_failure_withholds_the_result() {
@@ -249,11 +279,9 @@ fn a_matcher_checks_every_name_and_only_whole_names() {
         ("mcp__.*", false),
         ("a|b", false),
     ] {
-        assert_eq!(
-            Matcher::parse(pattern).unwrap().matches(&call()),
-            hit,
-            "{pattern}"
-        );
+        let (matcher, call) = (Matcher::parse(pattern).unwrap(), call());
+        let matches = matcher.matches_tool(&call.plugin, &call.name, &call.tool);
+        assert_eq!(matches, hit, "{pattern}");
     }
     let error = Matcher::parse("edit(").unwrap_err().to_string();
     expect!["`edit(` is not a valid tool pattern: error: unclosed group"].assert_eq(&error);

@@ -13,7 +13,7 @@ use toolhost_contract::{Denial, DenialCode, Grant, Outcome, Principal, Verdict, 
 use super::running_call::{RunningCall, denied};
 use super::{CallContext, Kernel, Refusal};
 use crate::ToolEntry;
-use crate::hooks::{AskHint, HookCall, HookDecision, HookHints, MAX_ROUNDS};
+use crate::hooks::{AskHint, HookCall, HookDecision, HookHints, MAX_ROUNDS, Stage};
 
 /// The result of authorization.
 pub(super) enum Authorization {
@@ -54,7 +54,9 @@ impl Kernel {
                 Box::pin(self.preview(entry, run)).await?;
             }
             match self.evaluate(entry, run).await? {
-                Evaluation::Decided(Authorization::Granted(grant)) if run.hooks.has_supplier() => {
+                Evaluation::Decided(Authorization::Granted(grant))
+                    if run.hooks.run_before(Stage::Supply, entry) =>
+                {
                     return Ok(Box::pin(self.ask_suppliers(entry, run, grant)).await);
                 }
                 Evaluation::Decided(cleared) => return Ok(cleared),
@@ -101,9 +103,7 @@ impl Kernel {
         run.attempt.variables = run.session.store().variables();
         let subject = run.subject(entry);
         run.attempt.job = find_job(entry, &run.caller, &subject);
-        let hints = if run.hooks.is_empty() {
-            HookHints::default()
-        } else {
+        let hints = if run.hooks.run_before(Stage::Decide, entry) {
             // Hooks do not see calls that a rule forbids.
             if let Some(denial) = self
                 .policy_for(&run.session)
@@ -115,6 +115,8 @@ impl Kernel {
                 HookOutcome::Hints(hints) => hints,
                 HookOutcome::Decided(resolved) => return Ok(resolved),
             }
+        } else {
+            HookHints::default()
         };
         let hook_decisions = HookDecisions {
             ask: run.required_approval(entry, &hints),

@@ -275,6 +275,8 @@ impl Kernel {
         entry: &ToolEntry,
         run: &RunningCall<'_>,
     ) -> Result<Option<crate::schedule::Permit<'a>>, super::Refusal> {
+        let is_background = run.context.first_origin() == CallOrigin::Background;
+        let is_exclusive = entry.tool.concurrency == Concurrency::Exclusive;
         let pool = match pool_of(entry) {
             // The caller of this call, or the sub-agent task that made it, waits for it and already holds an agent
             // permit. Taking another one could deadlock when the pool is exhausted.
@@ -283,9 +285,7 @@ impl Kernel {
             {
                 return Ok(None);
             }
-            Pool::Agents if run.context.first_origin() == CallOrigin::Background => {
-                Pool::BackgroundAgents
-            }
+            pool if is_background && (pool == Pool::Agents || !is_exclusive) => Pool::Background,
             pool => pool,
         };
         // Readers of a path run concurrently; a writer waits for its readers. An ordered call takes no path locks: it
@@ -304,7 +304,7 @@ impl Kernel {
             lane: (single_user && entry.tool.concurrency == Concurrency::Serial)
                 .then_some(&*entry.lane),
             path_locks: &path_locks,
-            exclusive: single_user && entry.tool.concurrency == Concurrency::Exclusive,
+            exclusive: single_user && is_exclusive,
         };
         Ok(Some(self.pools.admit(needs).await))
     }

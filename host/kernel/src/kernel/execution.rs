@@ -94,10 +94,10 @@ impl Kernel {
                 }
             }
         };
-        let result = if run.hooks.is_empty() {
-            result
-        } else {
+        let result = if run.hooks.run_after(&entry) {
             Box::pin(self.run_post_hooks(&entry, result, run)).await
+        } else {
+            result
         };
         entry
             .counters
@@ -226,7 +226,7 @@ impl Kernel {
         };
         run.journal.step(Transition::PostProcessing).await?;
         let call = self.hook_call(entry, run);
-        let before = outcome.clone();
+        let before = error.is_some().then(|| outcome.clone());
         let hooks = Arc::clone(&run.hooks);
         let revision = pin!(hooks.after(&call, outcome).map(Ok));
         let RevisedOutcome {
@@ -247,7 +247,7 @@ impl Kernel {
                 entry.schema.check_output(&entry.tool, &outcome)?;
                 Ok(outcome)
             }
-            Some(error) if outcome == before => Err(error),
+            Some(error) if before.as_ref() == Some(&outcome) => Err(error),
             Some(error) => Err(CallError::new(error.class, outcome.model_text())
                 .code(error.code.as_str())
                 .into()),

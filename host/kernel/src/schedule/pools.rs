@@ -27,8 +27,9 @@ pub enum Pool {
     /// path locks, and an exclusive call does not wait for it. Otherwise it would hold what its own calls wait for.
     Agents,
     Interactive,
-    /// [`Pool::Agents`] for calls in the background, which must not delay those that control them.
-    BackgroundAgents,
+    /// A call in the background. Like those of [`Pool::Agents`] it takes only its permit, because it can run for hours and
+    /// must not delay the calls that control it.
+    Background,
 }
 
 impl fmt::Display for Pool {
@@ -39,7 +40,7 @@ impl fmt::Display for Pool {
             Self::Processes => "processes",
             Self::Agents => "agents",
             Self::Interactive => "interactive",
-            Self::BackgroundAgents => "agents in the background",
+            Self::Background => "background",
         })
     }
 }
@@ -76,7 +77,7 @@ impl PoolLimits {
             agents,
             interactive,
         } = *self;
-        // Agents in the foreground and in the background, and a nested call of each, which takes no permit.
+        // Agents and calls in the background, and a nested call of each, which takes no permit.
         [
             network,
             processes,
@@ -228,7 +229,7 @@ impl Claim {
         let lane = needs.lane.map(|lane| (lane.0, needs.session.clone()));
         match needs {
             AdmissionRequest {
-                pool: pool @ (Pool::Agents | Pool::BackgroundAgents),
+                pool: pool @ (Pool::Agents | Pool::Background),
                 ..
             } => Self::Agent(pool),
             AdmissionRequest {

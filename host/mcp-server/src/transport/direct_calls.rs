@@ -3,6 +3,7 @@
 //! Most calls complete when they are polled once. The reading task polls a call that arrived alone. Calls that arrived
 //! together are divided among at most as many tasks as there are workers, and those of a task are answered with one write.
 
+use std::borrow::Cow;
 use std::fmt::{self, Formatter};
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
@@ -15,10 +16,10 @@ use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage,
     ClientRequest, ErrorData, GetMeta, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0,
-    RequestId, ServerJsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::{RequestContext, Service};
-use rmcp::{Peer, RoleServer};
+use rmcp::{Peer, RoleServer, ServerHandler};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -119,6 +120,10 @@ impl DirectCalls {
         let is_call = matches!(request, ClientRequest::CallToolRequest(_));
         let peer = self.peer.get().filter(|_| is_call)?;
         (!self.server.may_send_requests()).then_some(peer)
+    }
+
+    pub(super) fn protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        ServerHandler::supported_protocol_versions(&self.server)
     }
 
     pub(super) fn end(&self) {

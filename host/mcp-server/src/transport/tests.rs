@@ -44,9 +44,16 @@ impl Client {
 
 fn request(id: impl Into<Value>, method: &str) -> Vec<u8> {
     let id: Value = id.into();
-    let params = json!({"name": "tool"});
+    let params = json!({"name": "tool", "_meta": meta("2026-07-28")});
     let message = json!({"method": method, "params": params, "jsonrpc": "2.0", "id": id});
     message.to_string().into_bytes()
+}
+
+fn meta(version: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
 }
 
 fn result(id: i64, bytes: usize) -> ServerJsonRpcMessage {
@@ -371,6 +378,29 @@ async fn output_queued_before_the_end_of_input_is_written() {
     assert_eq!(client.receive().await["id"], json!(1));
     assert_eq!(client.receive().await["error"]["code"], json!(-32700));
     assert!(client.reader.next_line().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_begin_the_session_leaves_it_unbegun() {
+    let (mut client, mut lines) = Client::new();
+    let early = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    for (id, first) in [(1, json!({"_meta": meta("2099-01-01")})), (2, json!({}))] {
+        let first = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": first});
+        client.send(first.to_string().as_bytes()).await;
+        client.send(early.as_bytes()).await;
+    }
+    let odd = json!({"capabilities": {}, "clientInfo": {"name": "a", "version": "1"}, "protocolVersion": 5});
+    let odd = json!({"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": odd});
+    client.send(odd.to_string().as_bytes()).await;
+    client.send(early.as_bytes()).await;
+    client.send(&request(4, "ping")).await;
+    for expected in [1, 2, 4] {
+        assert_eq!(id(lines.receive().await), expected);
+    }
+    let refused = client.receive().await;
+    assert_eq!(refused["id"], 3);
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("invalid type: integer `5`"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
-use toolhost_contract::{BoxFuture, CallError, Failure, Outcome, ToolHook};
-use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent};
+use toolhost_contract::{BoxFuture, CallError, Descriptor, Failure, Outcome, PluginName, ToolHook};
+use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent, HookPoint};
 use toolhost_runtime::{HookOrigin, Plugin};
 
 use crate::settings::HookSettings;
@@ -34,14 +34,18 @@ impl ComponentHook {
 }
 
 impl Hook for ComponentHook {
+    fn runs(&self, point: HookPoint, _: &PluginName, _: &Descriptor) -> bool {
+        match point {
+            HookPoint::Before => self.before,
+            HookPoint::After => self.after,
+        }
+    }
+
     fn before<'a>(
         &'a self,
         call: &'a HookCall,
     ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.before {
-                return Ok(PreHookResponse::default());
-            }
             let response = self
                 .plugin
                 .run_pre_hook(to_runtime_call(call, HookOrigin::Configured), self.timeout)
@@ -56,9 +60,6 @@ impl Hook for ComponentHook {
         outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.after {
-                return Ok(PostHookResponse::Keep);
-            }
             let response = self
                 .plugin
                 .run_post_hook(
@@ -83,21 +84,22 @@ impl OwnHooks {
     pub fn kernel_timeout() -> Duration {
         OWN_TIMEOUT + Duration::from_secs(5)
     }
-
-    fn guards(&self, call: &HookCall, hook: ToolHook) -> bool {
-        call.plugin == *self.0.name() && call.tool.hooks.contains(hook)
-    }
 }
 
 impl Hook for OwnHooks {
+    fn runs(&self, point: HookPoint, plugin: &PluginName, tool: &Descriptor) -> bool {
+        let function = match point {
+            HookPoint::Before => ToolHook::PreToolUse,
+            HookPoint::After => ToolHook::PostToolUse,
+        };
+        *plugin == *self.0.name() && tool.hooks.contains(function)
+    }
+
     fn before<'a>(
         &'a self,
         call: &'a HookCall,
     ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.guards(call, ToolHook::PreToolUse) {
-                return Ok(PreHookResponse::default());
-            }
             let own_call = to_runtime_call(call, HookOrigin::OwnTool);
             let decided = self.0.run_pre_hook(own_call, OWN_TIMEOUT).await;
             let mut response = decided.map_err(|error| hook_error(&error))?;
@@ -127,9 +129,6 @@ impl Hook for OwnHooks {
         outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.guards(call, ToolHook::PostToolUse) {
-                return Ok(PostHookResponse::Keep);
-            }
             let own_call = to_runtime_call(call, HookOrigin::OwnTool);
             let revised = self.0.run_post_hook(own_call, outcome, OWN_TIMEOUT);
             revised.await.map_err(|error| hook_error(&error))

@@ -243,7 +243,7 @@ fn an_answer_becomes_a_grant_or_a_denial() {
     expect![[r#"modified {"path":"b"}"#]].assert_eq(&show_outcome(Answer::Modify {
         input: json!({"path": "b"}),
     }));
-    expect![[r#"policy_violation: the prompt for `write_file` was not answered in time (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&show_outcome(Answer::TimedOut));
+    expect![[r#"policy_violation: the prompt for `write_file` got no valid answer (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&show_outcome(Answer::TimedOut));
     let problem = "the input is 19 KiB, too long to review".to_owned();
     expect!["policy_violation: `write_file` requires approval (it changes files), but the input is 19 KiB, too long to review | Permission denied by policy | None | None"].assert_eq(&show_outcome(Answer::Unreviewable { problem }));
     expect![[r#"policy_violation: `write_file` requires approval (it changes files), and no terminal is available to ask for it | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&show_outcome(Answer::NoPrompter));

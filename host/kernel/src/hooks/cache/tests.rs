@@ -81,6 +81,9 @@ impl Bench {
     }
 
     async fn run(&mut self, call: &HookCall, fresh: Outcome) -> String {
+        if !self.cache.runs(HookPoint::Before, &call.plugin, &call.tool) {
+            return format!("{} (new)", fresh.model_text());
+        }
         match self.cache.before(call).await.unwrap().decision {
             PreHookDecision::Continue => {
                 let state = ObservedState(Arc::clone(&self.world), self.world.get());

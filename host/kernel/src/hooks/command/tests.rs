@@ -14,7 +14,7 @@ use toolhost_contract::{Display, Failure};
 
 use super::*;
 use crate::hooks::tests::call;
-use crate::hooks::{HookDecision, HookEntry, Hooks};
+use crate::hooks::{HookDecision, HookEntry, HookHints, Hooks};
 
 const ALL: [HookEvent; 3] = [
     HookEvent::BeforeTool,
@@ -275,13 +275,12 @@ async fn r_212_a_command_is_notified_of_changed_messages() {
 async fn a_command_is_not_started_for_other_events() {
     let (dir, mut hook) = script("touch started");
     hook.events = Vec::new();
-    assert_eq!(
-        hook.before(&call()).await.unwrap(),
-        PreHookResponse::default()
-    );
-    let after = hook.after(&call(), &Outcome::text("x")).await;
-    assert_eq!(after.unwrap(), PostHookResponse::Keep);
-    hook.messages_changed("s", &json!([])).await.unwrap();
+    let hooks = Hooks::new(vec![HookEntry::new("none", Arc::new(hook))]);
+    let decision = hooks.before(&call()).await;
+    assert_eq!(decision, HookDecision::Proceed(HookHints::default()));
+    let revised = hooks.after(&call(), Outcome::text("x")).await;
+    assert!(revised.by.is_empty() && revised.failures.is_empty());
+    assert!(hooks.messages_changed("s", &json!([])).await.is_empty());
     assert!(!dir.path().join("started").exists());
 }
 

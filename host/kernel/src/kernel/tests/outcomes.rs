@@ -242,8 +242,8 @@ async fn r_210_a_hook_supplies_the_result_or_asks_the_user() {
     };
     check(says(ask), "look", json!({}), expect![[r#"
         ok: done
-        c: [created], validating, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, executing, CALL.COMPLETED
-          on disk: requested, validation_started, tool_resolved, approval_requested, approved, scheduled, started, post_processing, completed"#]]).await;
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, CALL.COMPLETED
+          on disk: requested, validation_started, tool_resolved, approval_requested, approved, scheduled, started, completed"#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,7 +286,7 @@ async fn r_194_r_201_each_answer_of_the_user_takes_effect() {
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, approval_requested, cancelled"#]]).await;
     check(TestWorldBuilder::answers([Answer::TimedOut]), "erase", json!({}), expect![[r#"
-        Denied [policy_violation]: Permission denied: the prompt for `erase` was not answered in time (it may destroy data)
+        Denied [policy_violation]: Permission denied: the prompt for `erase` got no valid answer (it may destroy data)
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
           on disk: requested, validation_started, tool_resolved, approval_requested, denied"#]]).await;
     let modify = |n: i64| Answer::Modify {

@@ -205,7 +205,7 @@ impl Invariants {
             Pool::Plain => LIMITS.all,
             Pool::Network => LIMITS.network,
             Pool::Processes => LIMITS.processes,
-            Pool::Agents | Pool::BackgroundAgents => LIMITS.agents,
+            Pool::Agents | Pool::Background => LIMITS.agents,
             Pool::Interactive => LIMITS.interactive,
         };
         // An exclusive call needs no permit.

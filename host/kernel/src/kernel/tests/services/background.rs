@@ -52,6 +52,22 @@ async fn a_background_call_continues_and_can_be_awaited_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_background_call_of_a_serial_tool_does_not_delay_others() {
+    let house = ServicesFixtureBuilder::default().build();
+    house
+        .check(&[
+            (
+                "relay",
+                &format!("{LONG}\n{LONG}\n{LONG}"),
+                "peek running; peek running; peek running",
+            ),
+            ("peek", "sleep 1", "done"),
+            ("relay", "running", "3 running, 0 ended"),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_background_capable_tools_run_in_the_background() {
     let house = ServicesFixtureBuilder::rules("deny peek").build();
     house

@@ -280,6 +280,7 @@ pub(super) fn tool(name: &str, reads: bool) -> Descriptor {
 pub(super) fn tools() -> Vec<Descriptor> {
     let mut peek = tool("peek", true);
     peek.can_background = true;
+    peek.concurrency = Concurrency::Serial;
     // Only calls other tools.
     let mut relay = tool("relay", false);
     relay.requires = vec!["tools".to_owned(), "session".to_owned()];

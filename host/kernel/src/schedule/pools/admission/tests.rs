@@ -125,7 +125,7 @@ impl AdmissionModel {
             Pool::Plain => LIMITS.all,
             Pool::Network => LIMITS.network,
             Pool::Processes => LIMITS.processes,
-            Pool::Agents | Pool::BackgroundAgents => LIMITS.agents,
+            Pool::Agents | Pool::Background => LIMITS.agents,
             Pool::Interactive => LIMITS.interactive,
         };
         for (index, (ticket, user, claim, runs)) in self.here.iter().enumerate() {
