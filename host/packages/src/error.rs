@@ -50,7 +50,7 @@ pub enum PackageError {
     SizeMismatch {
         what: &'static str,
         declared: u64,
-        actual: u64,
+        actual: String,
     },
     #[error("{what} is larger than {limit} bytes")]
     TooLarge { what: String, limit: u64 },

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use toolhost_contract::manifest::MAX_MANIFEST_BYTES;
 use toolhost_contract::{Descriptor, Digest, Manifest, PluginName, side_manifest_path, text};
+use url::Url;
 
 use crate::error::PackageError;
 use crate::lock::{self, LockedPlugin};
@@ -32,6 +33,8 @@ pub struct Fetched {
     pub notes: Vec<String>,
     /// Signatures to try, as JSON.
     bundles: Vec<String>,
+    /// Why the server did not deliver its signature.
+    denied: Option<PackageError>,
     directory: TempDir,
     stem: String,
 }
@@ -87,6 +90,7 @@ impl Fetched {
             resolved: package.resolved,
             notes: package.notes,
             bundles: package.bundles,
+            denied: package.denied,
             directory,
             stem: package.stem,
         })
@@ -94,7 +98,7 @@ impl Fetched {
 
     /// Checks that the package is not revoked, and its signature against the policy of the operator.
     pub fn verify(
-        self,
+        mut self,
         trust: &TrustPolicy,
         revocations: &Revocations,
         options: &FetchOptions,
@@ -112,6 +116,9 @@ impl Fetched {
             Err(PackageError::Unsigned) if !needs_signature => (None, None),
             Err(PackageError::UnknownSigner) if options.allow_unsigned && !needs_signature => {
                 (None, None)
+            }
+            Err(PackageError::Unsigned) => {
+                return Err(self.denied.take().unwrap_or(PackageError::Unsigned));
             }
             Err(error) => return Err(error),
         };
@@ -213,6 +220,8 @@ pub struct Package {
     pub stem: String,
     pub resolved: Option<Digest>,
     pub bundles: Vec<String>,
+    /// Why the server did not deliver its signature.
+    pub denied: Option<PackageError>,
     pub notes: Vec<String>,
 }
 
@@ -230,23 +239,27 @@ pub fn stem_of(name: &str) -> String {
 }
 
 fn read_file(path: &Path) -> Result<Package, PackageError> {
-    let read = |path: &Path, limit| {
-        toolhost_hostfiles::read_regular(path, limit)
-            .map_err(|error| PackageError::io("read", path, error))
-    };
-    let optional = |path: &Path, limit| match toolhost_hostfiles::read_regular(path, limit) {
+    let read = |path: &Path, limit| match toolhost_hostfiles::read_regular(path, limit) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(PackageError::io("read", path, error)),
+        Err(error) => Err(PackageError::Plugin {
+            file: path.display().to_string(),
+            reason: format!("cannot be read: {error}"),
+        }),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let bundle = optional(&bundle_path(path), MAX_BUNDLE)?;
+    let wasm = read(path, MAX_PLUGIN)?.ok_or_else(|| PackageError::Plugin {
+        file: path.display().to_string(),
+        reason: "does not exist".to_owned(),
+    })?;
+    let bundle = read(&bundle_path(path), MAX_BUNDLE)?;
     Ok(Package {
-        wasm: read(path, MAX_PLUGIN)?,
-        manifest: optional(&side_manifest_path(path), MAX_MANIFEST_BYTES as u64)?,
+        wasm,
+        manifest: read(&side_manifest_path(path), MAX_MANIFEST_BYTES as u64)?,
         stem: stem_of(&name),
         resolved: None,
         bundles: bundle.into_iter().map(into_text).collect(),
+        denied: None,
         notes: Vec::new(),
     })
 }
@@ -256,10 +269,12 @@ async fn download(
     url: &str,
     expected: Digest,
 ) -> Result<Package, PackageError> {
-    let wasm = registry.download(url, MAX_PLUGIN).await?;
-    let wasm = wasm.ok_or_else(|| PackageError::NotFound {
+    let not_found = || PackageError::NotFound {
         reference: url.to_owned(),
-    })?;
+    };
+    let mut address = Url::parse(url).map_err(|_| not_found())?;
+    let wasm = registry.download(&address, MAX_PLUGIN, "the file").await?;
+    let wasm = wasm.ok_or_else(not_found)?;
     let actual = crate::sha256(&wasm);
     if actual != expected {
         return Err(PackageError::DigestMismatch {
@@ -268,17 +283,33 @@ async fn download(
             actual,
         });
     }
-    let bundle = format!("{url}.sigstore.json");
-    let bundle = registry.download(&bundle, MAX_BUNDLE).await?;
-    let name = url.rsplit('/').next().unwrap_or_default();
+    let path = address.path().to_owned();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    address.set_path(&format!("{path}.sigstore.json"));
+    let bundle = registry.download(&address, MAX_BUNDLE, "the signature");
+    let mut notes = Vec::new();
+    let (bundle, denied) = match bundle.await {
+        Ok(bundle) => (bundle, None),
+        // Servers that list no files answer so for one that does not exist.
+        Err(error) if is_forbidden(&error) => {
+            notes.push(format!("it counts as not signed, because {error}"));
+            (None, Some(error))
+        }
+        Err(error) => return Err(error),
+    };
     Ok(Package {
         wasm,
         manifest: None,
         stem: stem_of(name),
         resolved: None,
         bundles: bundle.into_iter().map(into_text).collect(),
-        notes: Vec::new(),
+        denied,
+        notes,
     })
+}
+
+fn is_forbidden(error: &PackageError) -> bool {
+    matches!(error, PackageError::Registry { status, .. } if status.starts_with("403"))
 }
 
 pub fn into_text(bytes: Vec<u8>) -> String {

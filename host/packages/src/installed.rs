@@ -84,15 +84,18 @@ impl InstalledPackages {
                 .revocations
                 .check(actual, signer.as_ref(), &trust.signers);
         };
-        if actual != expected {
-            return Err(PackageError::DigestMismatch {
-                what: "the installed file".to_owned(),
-                expected,
-                actual,
-            });
-        }
         let mut plugins = read.installed.plugins().iter();
         let plugin = plugins.find(|plugin| plugin.content == expected);
+        if actual != expected {
+            let remedy = match plugin {
+                Some(plugin) => format!("repair it with `host update {}`", plugin.name),
+                None => "restart the host to use the installed version".to_owned(),
+            };
+            return Err(PackageError::Layout {
+                reference: "the installed file".to_owned(),
+                reason: format!("it has the digest {actual}, not {expected}; {remedy}"),
+            });
+        }
         let signer = plugin.and_then(|plugin| plugin.signer.as_ref());
         if let Some(plugin) = plugin {
             let (trusted, required) = trust.for_source(&plugin.source);

@@ -85,8 +85,26 @@ impl LockedTool {
 }
 
 impl LockedPlugin {
+    /// Refuses a version or a need that a lock file cannot contain. They are shown.
+    pub fn check_texts(&self) -> Result<(), String> {
+        let texts = [("version", &self.version)];
+        let needs = self.needs.iter().map(|need| ("need", need));
+        for (kind, text) in texts.into_iter().chain(needs) {
+            if text.len() > MAX_NEED {
+                let size = text.len();
+                return Err(format!(
+                    "a {kind} has {size} bytes, more than {MAX_NEED}; name fewer or shorter values"
+                ));
+            }
+            if text.chars().any(text::is_hidden) {
+                return Err(format!("a {kind} has hidden characters; remove them"));
+            }
+        }
+        Ok(())
+    }
+
     /// All names that its tools take.
-    fn tool_names(&self) -> impl Iterator<Item = &str> {
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().flat_map(|tool| {
             let aliases = tool.aliases.iter().map(String::as_str);
             aliases.chain([tool.name.as_str()])
@@ -192,13 +210,9 @@ impl LockFile {
         if !lock.plugins.is_sorted_by(|a, b| a.name < b.name) {
             return Err(invalid("plugins must be sorted, each name once".to_owned()));
         }
-        // They are shown.
-        let is_text = |text: &String| text.len() <= MAX_NEED && !text.chars().any(text::is_hidden);
-        let shown = |one: &LockedPlugin| is_text(&one.version) && one.needs.iter().all(is_text);
-        if !lock.plugins.iter().all(shown) {
-            let reason =
-                format!("a version or a need has more than {MAX_NEED} bytes or hidden characters");
-            return Err(invalid(reason));
+        for plugin in &lock.plugins {
+            let checked = plugin.check_texts();
+            checked.map_err(|reason| invalid(format!("{}: {reason}", plugin.name)))?;
         }
         Ok(lock)
     }

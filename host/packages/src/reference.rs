@@ -6,12 +6,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use toolhost_contract::{Digest, text};
-use url::Url;
+use url::{Host, Url};
 
 /// Maximum length of a reference in bytes.
 const MAX_LEN: usize = 512;
 const MAX_TAG_LEN: usize = 128;
 const DEFAULT_TAG: &str = "latest";
+/// Completes a URL of a pattern, which needs no digest.
+const ANY_DIGEST: &str = "#sha256=0000000000000000000000000000000000000000000000000000000000000000";
 /// Start of the tags with lists of revoked versions.
 pub const REVOKED_TAG: &str = "toolhost-revoked";
 
@@ -52,7 +54,7 @@ impl FromStr for Reference {
     fn from_str(reference: &str) -> Result<Self, ReferenceError> {
         let parsed = if reference.len() > MAX_LEN || reference.chars().any(text::is_hidden) {
             Err(format!("it must have at most {MAX_LEN} visible characters"))
-        } else if reference.starts_with("https://") || reference.starts_with("http://") {
+        } else if is_url(reference) {
             parse_url(reference)
         } else if is_path(reference) {
             Ok(Self::File(reference.into()))
@@ -74,20 +76,40 @@ fn is_path(reference: &str) -> bool {
             .is_some_and(|extension| extension == "wasm")
 }
 
+fn is_url(reference: &str) -> bool {
+    reference.starts_with("https://") || reference.starts_with("http://")
+}
+
 fn parse_url(url: &str) -> Result<Reference, String> {
     let Some((url, digest)) = url.split_once("#sha256=") else {
         let reason = "a URL needs the digest of the file: append `#sha256=` and the 64 digits";
         return Err(reason.to_owned());
     };
     let digest = Digest::parse(&format!("sha256:{digest}")).map_err(|error| error.to_string())?;
+    let url = file_url(url)?.into();
+    Ok(Reference::Url { url, digest })
+}
+
+/// The address of a file, or its start.
+fn file_url(url: &str) -> Result<Url, String> {
     let url = canonical_url(url)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("a URL must not contain a user name or password".to_owned());
     }
-    Ok(Reference::Url {
-        url: url.into(),
-        digest,
-    })
+    if url.scheme() != "https" && !is_loopback(&url) {
+        return Err("http is possible on this machine only; use https".to_owned());
+    }
+    Ok(url)
+}
+
+/// Whether the host is this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 fn parse_registry(reference: &str) -> Result<RegistryReference, String> {
@@ -123,43 +145,80 @@ fn parse_registry(reference: &str) -> Result<RegistryReference, String> {
     })
 }
 
-/// Returns a pattern for sources in the form in which sources are compared with it. `*` at its end matches any rest.
+/// Returns a pattern for sources in the form in which sources are compared with it. `*` at its end matches any rest. A
+/// pattern that can match no source is an error.
 pub fn source_pattern(pattern: &str) -> Result<String, String> {
-    let (start, star) = match pattern.strip_suffix('*') {
-        Some(start) => (start, "*"),
-        None => (pattern, ""),
-    };
-    match canonical_start(start, star) {
-        Ok(start) => Ok(start + star),
-        Err(reason) => {
-            let pattern = text::escape_line(pattern, 120);
-            Err(format!("`{pattern}` matches no source: {reason}"))
+    let canonical = if pattern.len() > MAX_LEN || pattern.chars().any(text::is_hidden) {
+        Err(format!("it must have at most {MAX_LEN} visible characters"))
+    } else {
+        match pattern.strip_suffix('*') {
+            Some("") => Ok(pattern.to_owned()),
+            Some(start) if !start.contains('*') => canonical_start(start).map(|start| start + "*"),
+            None if !pattern.contains('*') => canonical_whole(pattern),
+            Some(_) | None => Err("`*` is possible at its end only".to_owned()),
         }
-    }
+    };
+    canonical.map_err(|reason| {
+        let pattern = text::escape_line(pattern, 120);
+        format!("`{pattern}` matches no source: {reason}")
+    })
 }
 
-/// Returns the canonical form of `start`, the text before the `*` of a pattern. `star` is empty if the pattern has none.
-fn canonical_start(start: &str, star: &str) -> Result<String, String> {
-    if start.contains('*') {
-        return Err("`*` is possible at its end only".to_owned());
+/// The canonical form of a pattern without `*`: a reference whose tag or digest can be omitted.
+fn canonical_whole(pattern: &str) -> Result<String, String> {
+    if pattern.is_empty() {
+        return Err("it is empty; write `*` for all sources".to_owned());
     }
-    if start.is_empty() {
-        return Ok(String::new());
+    if pattern.ends_with('/') {
+        return Err("add `*` at its end for all names that start with it".to_owned());
     }
-    if start.starts_with("https://") || start.starts_with("http://") {
-        return canonical_url(start).map(String::from);
+    if is_url(pattern) {
+        let has_digest = pattern.contains("#sha256=");
+        let digest = if has_digest { "" } else { ANY_DIGEST };
+        let url = parse_url(&format!("{pattern}{digest}"))?.to_string();
+        let whole = if has_digest {
+            &url
+        } else {
+            url.trim_end_matches(ANY_DIGEST)
+        };
+        return Ok(whole.to_owned());
+    }
+    if is_path(pattern) {
+        check_path(pattern)?;
+        let path = canonical_path(pattern, pattern);
+        return if Path::new(&path).is_dir() {
+            Err("it is a directory; add `/*` for the files in it".to_owned())
+        } else {
+            Ok(path)
+        };
+    }
+    if pattern.contains('@') {
+        return Err("omit the digest".to_owned());
+    }
+    let reference = parse_registry(pattern)?;
+    let (_, rest) = pattern.split_once('/').unwrap_or_default();
+    Ok(format!("{}/{rest}", reference.registry))
+}
+
+/// The canonical form of the text before the `*` of a pattern, which can end within a name.
+fn canonical_start(start: &str) -> Result<String, String> {
+    if is_url(start) {
+        let url = file_url(start)?;
+        let is_digest = |fragment: &str| {
+            let hex = fragment.strip_prefix("sha256=");
+            "sha256=".starts_with(fragment)
+                || hex.is_some_and(|hex| Digest::parse(&format!("sha256:{hex:0<64}")).is_ok())
+        };
+        return if url.fragment().is_none_or(is_digest) {
+            Ok(url.into())
+        } else {
+            Err("after `#` comes `sha256=` and the digest".to_owned())
+        };
     }
     if is_path(start) {
-        if !start.starts_with('/') {
-            return Err("start a path with `/`".to_owned());
-        }
-        if start.split('/').any(|part| part == ".." || part == ".") {
-            return Err("its path has `.` or `..`".to_owned());
-        }
-        // Before a `*`, the last component can be the start of a name.
+        check_path(start)?;
         let (directory, _) = start.rsplit_once('/').unwrap_or_default();
-        let complete = if star.is_empty() { start } else { directory };
-        return Ok(canonical_path(start, complete));
+        return Ok(canonical_path(start, directory));
     }
     if start.contains('@') {
         return Err("omit the digest".to_owned());
@@ -167,12 +226,24 @@ fn canonical_start(start: &str, star: &str) -> Result<String, String> {
     let (host, rest) = start
         .split_once('/')
         .ok_or("write `REGISTRY/*` for all packages of a registry")?;
-    let host = canonical_registry(host).ok_or("it does not start with a registry")?;
-    let repository = rest.split(':').next().unwrap_or_default();
-    if repository.contains(char::is_uppercase) {
-        return Err("the name of a repository has no upper-case letters".to_owned());
+    let registry = canonical_registry(host).ok_or("it does not start with a registry")?;
+    // What is complete by adding a character is the start of something valid.
+    parse_registry(&format!("{start}0"))?;
+    Ok(format!("{registry}/{rest}"))
+}
+
+/// Refuses a path that no file has in its canonical form.
+fn check_path(path: &str) -> Result<(), String> {
+    if !path.starts_with('/') {
+        return Err("start a path with `/`".to_owned());
     }
-    Ok(format!("{host}/{rest}"))
+    if path.split('/').any(|part| part == ".." || part == ".") {
+        return Err("its path has `.` or `..`".to_owned());
+    }
+    if path.contains("//") {
+        return Err("its path has an empty name".to_owned());
+    }
+    Ok(())
 }
 
 fn canonical_url(url: &str) -> Result<Url, String> {
@@ -327,12 +398,31 @@ mod tests {
 
     #[test]
     fn patterns_have_the_form_of_sources() {
+        let directory = tempfile::tempdir().unwrap();
         for (pattern, expected) in [
             ("*", "*"),
             ("R.example.org:443/ann/*", "r.example.org/ann/*"),
             ("r.example.org./n:1", "r.example.org/n:1"),
             ("https://Example.org*", "https://example.org/*"),
             ("/opt/plugins/*", "/opt/plugins/*"),
+            ("/opt/plugins/a.wasm", "/opt/plugins/a.wasm"),
+            ("r.example.org/*", "r.example.org/*"),
+            ("r.example.org/ann/notes", "r.example.org/ann/notes"),
+            ("r.example.org/ann/notes-*", "r.example.org/ann/notes-*"),
+            ("r.example.org/ann/notes:*", "r.example.org/ann/notes:*"),
+            (
+                "r.example.org/ann/notes:V1.*",
+                "r.example.org/ann/notes:V1.*",
+            ),
+            ("http://127.0.0.1:80/*", "http://127.0.0.1/*"),
+            (
+                "https://example.org/n.wasm?a=1",
+                "https://example.org/n.wasm?a=1",
+            ),
+            (
+                "https://example.org/n.wasm#sha256=ab*",
+                "https://example.org/n.wasm#sha256=ab*",
+            ),
         ] {
             assert_eq!(source_pattern(pattern).as_deref(), Ok(expected));
         }
@@ -341,8 +431,32 @@ mod tests {
             ("/opt/../home/*", "`.` or `..`"),
             ("r.example.org/*/n", "at its end only"),
             ("r.example.org*", "write `REGISTRY/*`"),
-            ("ann/notes", "does not start with a registry"),
+            ("ann/notes", "use `REGISTRY/NAME:TAG`"),
+            ("ann/*", "does not start with a registry"),
             ("r.example.org/n@sha256:12", "omit the digest"),
+            ("r.example.org/n@sha256:12*", "omit the digest"),
+            ("", "is empty"),
+            ("r.example.org/ann/", "add `*`"),
+            ("r.example.org/", "add `*`"),
+            ("https://example.org/", "add `*`"),
+            ("/opt/plugins/", "add `*`"),
+            ("/", "add `*`"),
+            (directory.path().to_str().unwrap(), "add `/*`"),
+            ("/opt//plugins/*", "an empty name"),
+            ("r.example.org/ann/notes:", "a tag"),
+            ("r.example.org/ann/notes:bad tag", "a tag"),
+            ("r.example.org/ann/notes:bad tag*", "a tag"),
+            ("r.example.org/ann/notes:-*", "a tag"),
+            ("r.example.org/ann/notes:sha256-*", "for signatures"),
+            ("r.example.org/ann//x", "lower-case"),
+            ("r.example.org/ann//x*", "lower-case"),
+            ("r.example.org/ann/no tes", "lower-case"),
+            ("r.example.org/ann/no tes/*", "lower-case"),
+            ("r.example.org/Ann/*", "lower-case"),
+            ("http://example.org/*", "use https"),
+            ("https://me@example.org/*", "user name"),
+            ("https://example.org/n.wasm#sha1=*", "after `#`"),
+            ("r.example.org/\u{202e}*", "visible"),
         ] {
             let error = source_pattern(pattern).unwrap_err();
             assert!(error.contains(reason), "{pattern}: {error}");
@@ -363,6 +477,10 @@ mod tests {
             ("r.example.org/n:a b", "a tag"),
             ("r.example.org/n@sha256:12", "not a digest"),
             ("https://example.org/n.wasm", "needs the digest"),
+            (
+                &format!("http://example.org/n.wasm{ANY_DIGEST}"),
+                "use https",
+            ),
             ("r.example.org/n\u{202e}", "visible"),
             ("user:pass@r.example.org/n", "not a digest"),
         ] {

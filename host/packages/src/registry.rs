@@ -70,6 +70,7 @@ impl Registry {
             manifest: None,
             stem: stem_of(reference.name()),
             resolved: Some(resolved),
+            denied: None,
             notes,
         })
     }
@@ -123,13 +124,14 @@ impl Registry {
     }
 
     /// Downloads a file of at most `limit` bytes; `None` if it does not exist.
-    pub async fn download(&self, url: &str, limit: u64) -> Result<Option<Vec<u8>>, PackageError> {
-        let invalid = || PackageError::NotFound {
-            reference: text::escape_line(url, 300),
-        };
-        let parsed = Url::parse(url).map_err(|_| invalid())?;
-        let host = parsed.host_str().ok_or_else(invalid)?;
-        let registry = match parsed.port() {
+    pub async fn download(
+        &self,
+        url: &Url,
+        limit: u64,
+        what: &str,
+    ) -> Result<Option<Vec<u8>>, PackageError> {
+        let host = url.host_str().unwrap_or_default();
+        let registry = match url.port() {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
         };
@@ -138,11 +140,11 @@ impl Registry {
             repository: "",
             access: Access::Pull,
             method: Method::GET,
-            path: parsed.as_str(),
+            path: url.as_str(),
             accept: &[],
             body: None,
             limit,
-            what: "the file",
+            what,
         };
         let answer = self.connections.send(&call).await?;
         match answer.status {
@@ -253,7 +255,7 @@ impl Registry {
                 return Err(PackageError::SizeMismatch {
                     what,
                     declared: layer.size,
-                    actual: limit + 1,
+                    actual: format!("more than {limit}"),
                 });
             }
             answer => answer?,
@@ -265,7 +267,7 @@ impl Registry {
             return Err(PackageError::SizeMismatch {
                 what,
                 declared: layer.size,
-                actual: answer.body.len() as u64,
+                actual: answer.body.len().to_string(),
             });
         }
         let actual = crate::sha256(&answer.body);

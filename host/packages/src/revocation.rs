@@ -53,6 +53,19 @@ impl RevocationList {
         Ok(())
     }
 
+    /// Adds the entries of another list of the same key. Entries are never dropped. Returns whether some were new.
+    pub fn merge(&mut self, other: Self) -> bool {
+        self.sequence = self.sequence.max(other.sequence);
+        let before = self.revoked.len();
+        for (digest, reason) in other.revoked {
+            if self.revoked.len() >= MAX_ENTRIES {
+                break;
+            }
+            self.revoked.entry(digest).or_insert(reason);
+        }
+        self.revoked.len() > before
+    }
+
     /// Returns the signed list as JSON.
     pub fn sign(&self, key: &SigningKey) -> String {
         let subjects = self.revoked.keys();
@@ -154,15 +167,7 @@ impl Revocations {
                 list.sequence, known.sequence
             )));
         }
-        known.sequence = list.sequence;
-        let before = known.revoked.len();
-        for (digest, reason) in list.revoked {
-            if known.revoked.len() >= MAX_ENTRIES {
-                break;
-            }
-            known.revoked.entry(digest).or_insert(reason);
-        }
-        Ok(known.revoked.len() > before)
+        Ok(known.merge(list))
     }
 
     /// Refuses a file that the operator, the key of its signer, or one of the trusted keys revoked.

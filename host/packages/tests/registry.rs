@@ -266,7 +266,7 @@ async fn wrong_manifests_are_refused() {
         ),
         (
             typed(MANIFEST, &vec![b' '; 300 << 10]),
-            "larger than 262144 bytes",
+            "the manifest is larger than 262144 bytes",
         ),
         (
             typed(MANIFEST, manifest(&layers).as_bytes()),
@@ -340,15 +340,76 @@ async fn wrong_components_are_refused() {
         ),
         (
             message("200 OK", "", &[0; 9]),
-            "the component has 9 bytes, not 8",
+            "the component has more than 8 bytes, not 8",
         ),
-        (endless.into_bytes(), "larger than 262144 bytes"),
+        (
+            endless.into_bytes(),
+            "the component has more than 8 bytes, not 8",
+        ),
         (not_found(), "answered the component: 404"),
     ];
     for (blob, expected) in cases {
         let error = refused(manifest(), blob).await;
         assert!(error.contains(expected), "{expected}: {error}");
     }
+}
+
+/// Fetches `/n.wasm?token=1` of a server.
+async fn fetch_url(scheme: &str, address: SocketAddr) -> (Result<Fetched, PackageError>, TempDir) {
+    let state = tempfile::tempdir().unwrap();
+    let store = PackageStore::new(state.path(), file_digest);
+    let hex = digest(WASM).hex();
+    let url = format!("{scheme}://{address}/n.wasm?token=1#sha256={hex}");
+    let source: Reference = url.parse().unwrap();
+    let fetched = Fetched::fetch(&store, &Registry::default(), &source, None).await;
+    (fetched, state)
+}
+
+#[tokio::test]
+async fn the_signature_of_a_url_is_beside_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = SigningKey::create(&directory.path().join("key")).unwrap();
+    let bundle = sign(&key, "n", digest(WASM));
+    let signed = serve(move |path| match path {
+        "/n.wasm?token=1" => message("200 OK", "", WASM),
+        "/n.wasm.sigstore.json?token=1" => message("200 OK", "", bundle.as_bytes()),
+        _ => not_found(),
+    })
+    .await;
+    // Some servers answer so for files that do not exist.
+    let forbidden = serve(|path| match path {
+        "/n.wasm?token=1" => message("200 OK", "", WASM),
+        _ => message("403 Forbidden", "", b""),
+    })
+    .await;
+    let required = FetchOptions {
+        signers: vec![Signer::Key(key.public())],
+        ..FetchOptions::default()
+    };
+    let (policy, revocations) = (TrustPolicy::default(), Revocations::default());
+    let (fetched, _state) = fetch_url("http", signed).await;
+    let verified = fetched.unwrap().verify(&policy, &revocations, &required);
+    assert!(verified.is_ok());
+    let (fetched, _state) = fetch_url("http", forbidden).await;
+    let refused = fetched.unwrap().verify(&policy, &revocations, &required);
+    let refused = refused.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("answered the signature: 403"), "{refused}");
+    let (fetched, _state) = fetch_url("http", forbidden).await;
+    let options = FetchOptions::default();
+    let unsigned = fetched.unwrap().verify(&policy, &revocations, &options);
+    let notes = unsigned.unwrap().notes().join("\n");
+    assert!(notes.contains("counts as not signed"), "{notes}");
+}
+
+#[tokio::test]
+async fn a_url_keeps_its_scheme() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // The connection ends before TLS begins.
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let (fetched, _state) = fetch_url("https", address).await;
+    let error = fetched.map(drop).unwrap_err();
+    assert!(matches!(error, PackageError::Net(_)), "{error}");
 }
 
 #[tokio::test]

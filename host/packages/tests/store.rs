@@ -304,3 +304,17 @@ fn a_list_of_revoked_versions_only_grows_and_applies_to_its_author() {
         assert_eq!(checked.is_err(), is_revoked, "{digest} {signer:?}");
     }
 }
+
+#[tokio::test]
+async fn what_is_no_plugin_file_is_not_an_error_of_the_store() {
+    let fixture = Fixture::new();
+    let large = fixture.path("large.wasm");
+    fs::File::create(&large).unwrap().set_len(33 << 20).unwrap();
+    let paths = [fixture.dir.path().to_owned(), "/dev/null".into(), large];
+    for path in paths {
+        let source = Reference::File(path);
+        let fetched = Fetched::fetch(&fixture.store, &Registry::default(), &source, None).await;
+        let error = fetched.map(drop).unwrap_err();
+        assert!(matches!(error, PackageError::Plugin { .. }), "{error}");
+    }
+}

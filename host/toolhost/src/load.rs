@@ -340,7 +340,12 @@ impl PreparedHost {
             progress,
         );
         for (path, loaded, took) in loaded.await {
-            match loaded.and_then(|loaded| loader.grant(&self.settings, loaded)) {
+            // The files of the directories come first.
+            let checked = loaded.and_then(|loaded| {
+                loader.refuse_taken_name(&loaded, granted.iter())?;
+                loader.grant(&self.settings, loaded)
+            });
+            match checked {
                 Ok(mut one) => {
                     one.served.load_time = took;
                     granted.push(one);

@@ -155,3 +155,24 @@ fn an_unsigned_file_that_was_changed_is_installed_after_a_question() {
     user.run(0, &["update", "--yes"]);
     user.run(0, &["update"]);
 }
+
+#[test]
+fn updates_of_other_packages_do_not_enter_the_lock_file() {
+    let user = User::new();
+    let (notes, next) = (user.pack("1.0.0", &[]), user.pack("2.0.0", &[]));
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    user.run(0, &["add", &notes, "--yes"]);
+    user.run(0, &["lock", "data"]);
+    fs::copy(&next, &notes).unwrap();
+    user.run(0, &["update", "--yes"]);
+    let path = user.env.path("toolhost.lock");
+    let lock = fs::read_to_string(&path).unwrap();
+    assert!(!lock.contains("notes"), "{lock}");
+    // One that it has is updated in it.
+    user.run(0, &["lock"]);
+    user.pack("3.0.0", &[]);
+    fs::copy(user.env.path("notes-3.0.0.wasm"), &notes).unwrap();
+    user.run(0, &["update", "--yes"]);
+    let lock = fs::read_to_string(&path).unwrap();
+    assert!(lock.contains("version = \"3.0.0\""), "{lock}");
+}

@@ -129,6 +129,8 @@ fn only_the_installed_bytes_are_loaded() {
     fs::copy(shipped("agent"), file.unwrap()).unwrap();
     let refused = user.run(4, &["call", "base64_encode", "text=hello"]);
     assert!(refused.stderr.contains("has the digest"), "{refused:?}");
+    let repair = "repair it with `host update data`";
+    assert!(refused.stderr.contains(repair), "{refused:?}");
     let checked = user.run(11, &["sync", "--check"]);
     assert!(checked.stdout.contains("has the digest"), "{checked:?}");
     // Installing it again repairs it.
@@ -137,6 +139,12 @@ fn only_the_installed_bytes_are_loaded() {
     fs::write(file.unwrap(), "").unwrap();
     user.run(0, &["sync", "--yes"]);
     user.run(0, &["sync", "--check"]);
+    fs::write(file.unwrap(), "").unwrap();
+    let updated = user.run(0, &["update"]);
+    assert!(updated.stdout.contains("is damaged"), "{updated:?}");
+    assert!(user.encodes());
+    let updated = user.run(0, &["update"]);
+    assert!(updated.stdout.contains("is up to date"), "{updated:?}");
 }
 
 #[test]
@@ -169,6 +177,44 @@ fn packages_with_the_names_of_others_tools_are_refused() {
         fs::write(user.env.path(&format!("{name}.plugin.toml")), manifest).unwrap();
         user.run(code, &["add", &file, "--yes"]);
     }
+}
+
+#[test]
+fn packages_with_the_names_of_configured_plugins_are_refused() {
+    let user = User::new();
+    fs::create_dir(user.env.path("own")).unwrap();
+    fs::copy(shipped("data"), user.env.path("own/data.wasm")).unwrap();
+    fs::write(user.env.path("own.toml"), "plugins = [\"own\"]\n").unwrap();
+    let notes = user.pack("1.0.0", &[]);
+    let add = |code, file: &str| user.run(code, &["add", file, "--yes", "--config", "own.toml"]);
+    add(0, &notes);
+    user.run(0, &["remove", "notes"]);
+    for (name, function, expected) in [
+        ("data", "", "has the name of the plugin data in "),
+        (
+            "copycat",
+            "[[functions]]\nfunction = \"notes.load\"\nname = \"base64_encode\"\n",
+            "has a tool `base64_encode`, which is the name of a tool of the plugin data in ",
+        ),
+    ] {
+        let file = format!("x-{name}.wasm");
+        let manifest =
+            format!("name = \"{name}\"\nversion = \"99.0.0\"\ndescription = \"d\"\n{function}");
+        let guest = target().join("guests/plain_functions.wasm");
+        fs::copy(guest, user.env.path(&file)).unwrap();
+        fs::write(user.env.path(&format!("x-{name}.plugin.toml")), manifest).unwrap();
+        let refused = add(5, &file);
+        assert!(refused.stderr.contains(expected), "{refused:?}");
+        assert!(refused.stderr.contains("own/data.wasm"), "{refused:?}");
+    }
+    // A version that was installed before is neither used nor updated any more.
+    user.run(0, &["add", "data.wasm", "--yes"]);
+    let listed = user.run(0, &["tools", "--config", "own.toml"]);
+    let warning = "the package has the name of the plugin data in ";
+    assert!(listed.stderr.contains(warning), "{listed:?}");
+    assert!(listed.stdout.contains("base64_encode"), "{listed:?}");
+    let refused = user.run(5, &["update", "--config", "own.toml"]);
+    assert!(refused.stderr.contains("has the name"), "{refused:?}");
 }
 
 #[test]
@@ -306,11 +352,15 @@ fn what_could_not_be_read_later_is_not_installed() {
     )
     .unwrap();
     fs::write(user.env.path("many.plugin.toml"), manifest).unwrap();
-    let refused = user.run(3, &["add", "many.wasm", "--yes"]);
+    let refused = user.run(4, &["add", "many.wasm"]);
     assert!(
-        refused.stderr.contains("has more than 16384 bytes"),
+        refused.stderr.contains("many.wasm: a need has")
+            && refused.stderr.contains("more than 16384"),
         "{refused:?}"
     );
+    fs::create_dir(user.env.path("directory.wasm")).unwrap();
+    let refused = user.run(4, &["add", "directory.wasm", "--yes"]);
+    assert!(refused.stderr.contains("cannot be read"), "{refused:?}");
     user.run(0, &["add", "data.wasm", "--yes"]);
     assert!(user.encodes());
 }

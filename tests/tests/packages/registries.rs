@@ -1,8 +1,11 @@
 //! Registries with a login, and the packages of other clients.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::thread;
 
 use e2e::client_kits::kit;
 use e2e::registry::Registry;
@@ -112,4 +115,53 @@ fn other_clients_and_layouts_work() {
         assert_eq!(called.stdout, "hi\n", "{called:?}");
         user.run(0, &["remove", name]);
     }
+}
+
+/// A registry that lists packages, of which it does not have one and fails for another.
+fn listing_registry() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut first = String::new();
+            reader.read_line(&mut first).unwrap();
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
+                line.clear();
+            }
+            let path = first.split(' ').nth(1).unwrap_or_default();
+            let (status, body) = match path.split('?').next().unwrap_or_default() {
+                "/v2/_catalog" => (
+                    "200 OK",
+                    r#"{"repositories": ["ann/gone", "ann/there", "ann/broken", "bob/there"]}"#,
+                ),
+                "/v2/ann/there/tags/list" => ("200 OK", r#"{"tags": ["1"]}"#),
+                "/v2/ann/gone/tags/list" => ("404 Not Found", ""),
+                // The connection ends without an answer.
+                _ => continue,
+            };
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            let _ = reader.get_mut().write_all((head + body).as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_search_ends_at_a_registry_that_does_not_answer() {
+    let user = User::new();
+    let address = listing_registry();
+    let search = |code, term| user.run(code, &["search", term, "--registry", &address]);
+    let found = search(0, "ann/there");
+    assert!(found.stdout.contains("/ann/there"), "{found:?}");
+    let missing = search(1, "gone");
+    assert!(missing.stdout.contains("nothing found"), "{missing:?}");
+    let ended = search(12, "ann");
+    assert!(ended.stdout.contains("/ann/there"), "{ended:?}");
+    let expected = format!("the search ended at {address}/ann/broken");
+    assert!(ended.stderr.contains(&expected), "{ended:?}");
 }

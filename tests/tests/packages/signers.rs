@@ -1,10 +1,14 @@
 //! Signed packages: pinned keys, rules by reference, and revoked versions.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use e2e::registry::Registry;
 
 use super::User;
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 #[test]
 fn signed_packages_are_pinned_to_their_key() {
@@ -240,4 +244,77 @@ fn revoked_versions_stop_also_while_a_host_runs() {
     let second = ann.pack("1.0.1", &[]);
     ann.run(0, &["publish", &second, &reference, "--key", "ann"]);
     bob.run(0, &["update"]);
+}
+
+/// Sends a request to a registry. Returns the body of the answer.
+fn request(address: &str, method: &str, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{method} /v2/{path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\naccept: {MANIFEST}\r\n\
+         content-type: {MANIFEST}\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
+    body.to_owned()
+}
+
+/// Who can write to the repository cannot prevent a revocation with another list.
+#[test]
+fn a_revocation_replaces_lists_that_are_old_or_of_others() {
+    let Some(registry) = Registry::start(false) else {
+        return;
+    };
+    let (ann, bob) = (User::new(), User::new());
+    let ann_pub = ann.new_key("ann");
+    ann.new_key("mallory");
+    let reference = format!("{}/ann/notes", registry.address);
+    let first = ann.pack("1.0.0", &[]);
+    ann.run(0, &["publish", &first, &reference, "--key", "ann"]);
+    let revoke = |what: &str, key: &str| {
+        let args = ["revoke", what, "--reason", "why", "--key", key];
+        ann.run(0, &[&args[..], &["--publish", &reference]].concat())
+    };
+    let tag = |except: &str| {
+        let tags = request(&registry.address, "GET", "ann/notes/tags/list", "");
+        let tags: serde_json::Value = serde_json::from_str(&tags).unwrap();
+        let mut tags = tags["tags"].as_array().unwrap().iter();
+        let tag = tags.find_map(|tag| {
+            let tag = tag.as_str().filter(|tag| *tag != except)?;
+            tag.starts_with("toolhost-revoked-").then(|| tag.to_owned())
+        });
+        tag.unwrap()
+    };
+    let list = |tag: &str| {
+        let path = format!("ann/notes/manifests/{tag}");
+        request(&registry.address, "GET", &path, "")
+    };
+    let replace = |tag: &str, manifest: &str| {
+        let path = format!("ann/notes/manifests/{tag}");
+        request(&registry.address, "PUT", &path, manifest);
+    };
+    let other = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    revoke(&other("1"), "mallory");
+    let mallory_tag = tag("");
+    revoke(&first, "ann");
+    let ann_tag = tag(&mallory_tag);
+    let old = list(&ann_tag);
+    revoke(&other("2"), "ann");
+    replace(&ann_tag, &old);
+    let replaced = revoke(&other("3"), "ann");
+    assert!(replaced.stderr.contains("it is older"), "{replaced:?}");
+    replace(&ann_tag, &list(&mallory_tag));
+    let replaced = revoke(&other("4"), "ann");
+    let expected = "is replaced: the list of revoked plugins is not valid";
+    assert!(replaced.stderr.contains(expected), "{replaced:?}");
+    let refused = bob.run(10, &["add", &reference, "--yes", "--key", &ann_pub]);
+    assert!(refused.stderr.contains("was revoked"), "{refused:?}");
+    // The revocation applies here even if it cannot be published.
+    let args = ["revoke", &other("5"), "--reason", "why", "--key", "ann"];
+    let nowhere = ["--publish", "127.0.0.1:1/ann/notes"];
+    let failed = ann.run(12, &[&args[..], &nowhere].concat());
+    assert!(failed.stdout.contains("does not run here"), "{failed:?}");
 }

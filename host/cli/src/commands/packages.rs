@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
+use tokio::sync::OnceCell;
 use toolhost::HostPaths;
 use toolhost_contract::text;
 use toolhost_packages::{
@@ -19,19 +20,22 @@ use crate::terminal::note;
 use crate::terminal::prompter::confirm;
 
 use super::sign::AuthorArgs;
+use configured::ConfiguredPlugin;
 
 mod candidate;
+mod configured;
 mod install;
 mod lock_file;
 mod publish;
+mod search;
 mod show;
 
 pub use install::{
-    ADD_HELP, AddArgs, InfoArgs, ListArgs, RemoveArgs, SearchArgs, UpdateArgs, add, info, list,
-    remove, search, update,
+    ADD_HELP, AddArgs, InfoArgs, ListArgs, RemoveArgs, UpdateArgs, add, info, list, remove, update,
 };
 pub use lock_file::{LockArgs, SyncArgs, lock, sync};
 pub use publish::{PublishArgs, RevokeArgs, publish, revoke};
+pub use search::{SearchArgs, search};
 pub use show::{describe_need, describe_signer};
 
 /// How long a running host may take to load new versions before the command goes on.
@@ -71,6 +75,8 @@ struct Packages {
     store: PackageStore,
     registry: Registry,
     settings: CliSettings,
+    /// The plugins of the configured directories, once they were read.
+    configured: OnceCell<Vec<ConfiguredPlugin>>,
     /// Whether running hosts are told about new revocations. A host does that itself.
     notifies: bool,
 }
@@ -85,8 +91,27 @@ impl Packages {
             store: store()?,
             registry: Registry::default(),
             settings: CliSettings::load(&args)?,
+            configured: OnceCell::new(),
             notifies: true,
         })
+    }
+
+    /// What to accept from a source. The author of the package that was installed from it is known.
+    fn options_for(
+        &self,
+        source: &Reference,
+        accept: &AcceptArgs,
+    ) -> Result<FetchOptions, CliError> {
+        let installed = self.store.installed()?;
+        let mut plugins = installed.plugins().iter();
+        let same = plugins.find(|plugin| plugin.source == *source);
+        accept.options(same.and_then(|plugin| plugin.signer.clone()))
+    }
+
+    /// Whether the files of an installed version are those that were installed.
+    fn is_intact(&self, plugin: &LockedPlugin) -> bool {
+        let digest = self.store.digest(&self.store.file(plugin));
+        digest.is_ok_and(|digest| digest == plugin.content)
     }
 
     fn installed(&self, name: &str) -> Result<LockedPlugin, CliError> {
@@ -107,6 +132,7 @@ pub async fn refresh_revocations(settings: &CliSettings) {
         store,
         registry: Registry::default(),
         settings: settings.clone(),
+        configured: OnceCell::new(),
         notifies: false,
     };
     // Loading has reported a store that cannot be read.

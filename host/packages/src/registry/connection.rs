@@ -1,7 +1,6 @@
 //! Requests to one registry: addresses, login, redirects and limits.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use url::{Origin, Url};
 
 use crate::error::PackageError;
 use crate::fetch::MAX_PLUGIN;
+use crate::reference::is_loopback;
 
 /// Maximum size of a manifest, an index, a token or an error, in bytes.
 pub const MAX_DOCUMENT: u64 = 256 << 10;
@@ -77,7 +77,7 @@ pub struct Call<'a> {
     pub repository: &'a str,
     pub access: Access,
     pub method: Method,
-    /// Below `/v2/`, or absolute.
+    /// Below `/v2/`, or absolute. Without a repository, the address of a file.
     pub path: &'a str,
     pub accept: &'a [&'a str],
     pub body: Option<(&'a str, Bytes)>,
@@ -141,20 +141,12 @@ fn base(registry: &str) -> Result<Url, PackageError> {
         registry
     };
     let parse = |scheme: &str| Url::parse(&format!("{scheme}://{host}/v2/"));
-    let is_local = |url: &Url| match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => {
-            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            address.is_ok_and(|address| address.is_loopback())
-        }
-        None => false,
-    };
     let url = parse("https").map_err(|_| PackageError::NotARegistry {
         registry: registry.to_owned(),
         what: "an address".to_owned(),
         reason: "it is not a host".to_owned(),
     })?;
-    let url = if is_local(&url) {
+    let url = if is_loopback(&url) {
         parse("http")
     } else {
         Ok(url)
@@ -172,7 +164,10 @@ fn rule(url: &Url) -> String {
 impl Connections {
     /// Sends a request, logs in if the registry requires it, and follows redirects of downloads.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, PackageError> {
-        let base = base(call.registry)?;
+        let base = match Url::parse(call.path) {
+            Ok(file) if call.repository.is_empty() => file,
+            _ => base(call.registry)?,
+        };
         let url = base.join(call.path).map_err(|_| PackageError::Redirect {
             registry: call.registry.to_owned(),
             reason: "it is not a URL".to_owned(),
@@ -291,14 +286,21 @@ impl Connections {
             &self.documents
         };
         let client = client.with_rules(allowed, Vec::new());
-        let response = client.send(request, Timeouts::MAX).await?;
+        let too_large = || PackageError::TooLarge {
+            what: call.what.to_owned(),
+            limit: call.limit,
+        };
+        let failed = |error| match error {
+            // The advice is for requests of tools.
+            NetError::BodyTooLarge { .. } => too_large(),
+            error => PackageError::Net(error),
+        };
+        let response = client.send(request, Timeouts::MAX).await.map_err(failed)?;
         let (head, body) = response.into_parts();
-        let body = self.receive(body, call.limit > MAX_DOCUMENT).await?;
+        let body = self.receive(body, call.limit > MAX_DOCUMENT).await;
+        let body = body.map_err(failed)?;
         if body.len() as u64 > call.limit {
-            return Err(PackageError::TooLarge {
-                what: call.what.to_owned(),
-                limit: call.limit,
-            });
+            return Err(too_large());
         }
         Ok(Answer {
             status: head.status,

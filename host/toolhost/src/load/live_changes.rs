@@ -118,6 +118,29 @@ impl PluginLoader {
         )
     }
 
+    /// Refuses a package with the name of a plugin that is not from a package: it would take over its calls and rules.
+    pub fn refuse_taken_name<'a>(
+        &self,
+        loaded: &Loaded,
+        mut others: impl Iterator<Item = &'a PluginWithGrants>,
+    ) -> Result<(), String> {
+        let name = &loaded.manifest().name;
+        if !self.packages.contains(loaded.path()) {
+            return Ok(());
+        }
+        let is_owner = |one: &&PluginWithGrants| {
+            one.info.name == *name && !self.packages.contains(&one.served.path)
+        };
+        match others.find(is_owner) {
+            Some(owner) => Err(format!(
+                "the package has the name of the plugin {name} in {}, which is used; remove one of them (`host remove {name}` \
+                 removes the package)",
+                text::escape_line(&owner.served.path.to_string_lossy(), 400)
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Creates the hooks for these plugins. Also returns errors about hooks that cannot be created.
     pub fn create_hooks<'a>(
         &self,
@@ -168,6 +191,7 @@ impl PluginLoader {
             .pop()
             .ok_or("internal error while loading")?;
         let loaded = loaded?;
+        self.refuse_taken_name(&loaded, self.plugins.iter())?;
         let old = self.replaced_by(path, &loaded);
         let same_file = old.map(|old| self.plugins[old].served.digest == loaded.digest());
         if same_file == Some(false) && wanted == Wanted::LoadedVersion {
@@ -398,13 +422,17 @@ impl Host {
         let failed: Vec<PathBuf> = broken.iter().map(|one| one.path.clone()).collect();
         let refused: Vec<_> = failed.iter().map(|path| path.file_name()).collect();
         let trust = &self.settings.trust;
+        let own = loader.plugins.iter();
+        let own = own.filter(|one| !packages.contains(&one.served.path));
+        let own: BTreeSet<PluginName> = own.map(|one| one.info.name.clone()).collect();
         let must_go = |one: &PluginWithGrants| {
             let path = &one.served.path;
             // A version stays in use if the next one, whose file has the same name, cannot be loaded.
             let has_broken_successor = refused.contains(&path.file_name());
             let is_removed =
                 packages.contains(path) && !files.contains(path) && !has_broken_successor;
-            is_removed || packages.is_revoked(one.served.digest, trust)
+            let is_shadowed = packages.contains(path) && own.contains(&one.info.name);
+            is_removed || is_shadowed || packages.is_revoked(one.served.digest, trust)
         };
         for one in loader.plugins.iter().filter(|one| must_go(one)) {
             // A hook that disappears must not leave calls unguarded.

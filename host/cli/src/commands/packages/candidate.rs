@@ -63,6 +63,10 @@ impl Packages {
         let manifest = loaded.manifest().clone();
         let tools = loaded.tools().to_vec();
         let locked = verified.locked(&manifest, &tools);
+        locked.check_texts().map_err(|reason| {
+            let file = shown.clone();
+            CliError::from(PackageError::Plugin { file, reason })
+        })?;
         let mut known = self.store.revocations()?;
         let mut revocations = self.revocation_list(&locked).await?;
         if let Some((key, list)) = &revocations
@@ -72,20 +76,10 @@ impl Packages {
         }
         known.check(locked.content, locked.signer.as_ref(), &trust.signers)?;
         let installed = self.store.installed()?;
-        if let Some(conflict) = installed.conflict(&locked) {
-            return Err(conflict.into());
-        }
+        self.refuse_taken_names(&installed, &locked).await?;
         let old = installed.get(locked.name.as_str()).cloned();
-        if let Some(pinned) = old.as_ref().and_then(|old| old.signer.as_ref())
-            && locked.signer.as_ref() != Some(pinned)
-            && options.signers.is_empty()
-        {
-            let reason = format!(
-                "the installed version of {} is signed by {pinned}; name the new author with --key or --identity if you \
-                 trust them",
-                locked.name,
-            );
-            return Err(PackageError::UntrustedSigner(reason).into());
+        if options.signers.is_empty() {
+            refuse_other_signer(old.as_ref(), &locked)?;
         }
         let changes = changes(old.as_ref(), &locked);
         Ok(Candidate {
@@ -151,6 +145,21 @@ impl Packages {
             notify_running_hosts();
         }
         Ok(())
+    }
+}
+
+/// Refuses a version by another author than that of the installed one.
+fn refuse_other_signer(old: Option<&LockedPlugin>, new: &LockedPlugin) -> Result<(), PackageError> {
+    match old.and_then(|old| old.signer.as_ref()) {
+        Some(pinned) if new.signer.as_ref() != Some(pinned) => {
+            let reason = format!(
+                "the installed version of {} is signed by {pinned}; name the new author with --key or --identity if you \
+                 trust them",
+                new.name,
+            );
+            Err(PackageError::UntrustedSigner(reason))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,9 +1,9 @@
-//! `host add`, `list`, `info`, `remove`, `search` and `update`.
+//! `host add`, `list`, `info`, `remove` and `update`.
 
 use clap::Args;
 use toolhost_contract::units::format_size;
 use toolhost_contract::{PluginName, text};
-use toolhost_packages::{Change, LockedPlugin, Reference, RegistryReference};
+use toolhost_packages::{Change, LockedPlugin};
 
 use super::show::{describe, describe_grants, describe_update, origin, short_source, title};
 use super::{
@@ -61,16 +61,6 @@ pub struct RemoveArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct SearchArgs {
-    /// Part of a name
-    pub term: String,
-
-    /// Registry, such as `registry.example.org` [default: those of installed plugins]
-    #[arg(long)]
-    pub registry: Vec<String>,
-}
-
-#[derive(Debug, Args)]
 pub struct UpdateArgs {
     /// Names of installed plugins [default: all]
     pub names: Vec<String>,
@@ -90,16 +80,12 @@ fn parse_name(name: &str) -> Result<PluginName, String> {
 pub async fn add(args: AddArgs) -> Result<Exit, CliError> {
     let packages = Packages::open(args.accept.config.as_ref())?;
     let source = parse_reference(&args.reference)?;
-    let options = args.accept.options(None)?;
+    let options = packages.options_for(&source, &args.accept)?;
     let candidate = packages
         .candidate(&source, args.name.as_ref(), &options, None)
         .await?;
     let locked = &candidate.locked;
-    let is_intact = packages
-        .store
-        .digest(&packages.store.file(locked))
-        .is_ok_and(|digest| digest == locked.content);
-    if candidate.old.as_ref() == Some(locked) && is_intact {
+    if candidate.old.as_ref() == Some(locked) && packages.is_intact(locked) {
         let message = format!("{} {} is installed", locked.name, locked.version);
         print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
@@ -108,12 +94,21 @@ pub async fn add(args: AddArgs) -> Result<Exit, CliError> {
     refuse_unsigned(locked, &args.accept)?;
     ask("install it?", args.accept.yes)?;
     let added = packages.commit(candidate)?;
-    installed(&[added])?;
+    installed(&[added], ProjectLock::Add)?;
     Ok(Exit::Ok)
 }
 
+/// Which entries of the lock file of a project a command changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProjectLock {
+    /// Those of the installed packages, and new ones.
+    Add,
+    /// Those that it has.
+    Update,
+}
+
 /// Reports installed versions, and makes the project and running hosts use them.
-pub fn installed(added: &[LockedPlugin]) -> Result<(), CliError> {
+pub fn installed(added: &[LockedPlugin], project: ProjectLock) -> Result<(), CliError> {
     let directory = current_directory()?;
     for plugin in added {
         let message = format!("installed {} {}", plugin.name, plugin.version);
@@ -122,7 +117,9 @@ pub fn installed(added: &[LockedPlugin]) -> Result<(), CliError> {
     notify_running_hosts();
     change_project_lock(|lock| {
         for plugin in added {
-            lock.insert(relative_to(&directory, plugin.clone()));
+            if project == ProjectLock::Add || lock.get(plugin.name.as_str()).is_some() {
+                lock.insert(relative_to(&directory, plugin.clone()));
+            }
         }
     });
     Ok(())
@@ -182,7 +179,7 @@ pub async fn info(args: InfoArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Ok);
     }
     let source = parse_reference(&args.name)?;
-    let options = args.accept.options(None)?;
+    let options = packages.options_for(&source, &args.accept)?;
     let candidate = packages.candidate(&source, None, &options, None).await?;
     print(&describe(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
@@ -199,62 +196,6 @@ pub fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     change_project_lock(|lock| {
         lock.remove(&args.name);
     });
-    Ok(Exit::Ok)
-}
-
-/// Maximum number of packages that a search prints.
-const MAX_FOUND: usize = 200;
-
-pub async fn search(args: SearchArgs) -> Result<Exit, CliError> {
-    let packages = Packages::open(None)?;
-    let mut registries = args.registry.clone();
-    if registries.is_empty() {
-        for plugin in packages.store.installed()?.plugins() {
-            if let Reference::Registry(reference) = &plugin.source
-                && !registries.contains(&reference.registry)
-            {
-                registries.push(reference.registry.clone());
-            }
-        }
-    }
-    if registries.is_empty() {
-        let message = "name a registry with --registry; no plugin is installed from one";
-        return Err(CliError::new(Exit::Usage, message));
-    }
-    let mut rows = Vec::new();
-    'registries: for registry in registries {
-        // Any name: the list belongs to the registry.
-        let reference: RegistryReference = match format!("{registry}/any").parse() {
-            Ok(Reference::Registry(reference)) => reference,
-            Ok(_) => return Err(CliError::new(Exit::Usage, "not a registry")),
-            Err(error) => return Err(CliError::new(Exit::Usage, error)),
-        };
-        for repository in packages.registry.repositories(&reference).await? {
-            if !repository.contains(&args.term) {
-                continue;
-            }
-            if rows.len() == MAX_FOUND {
-                note(&format!(
-                    "only the first {MAX_FOUND} packages are shown; search for a longer name"
-                ));
-                break 'registries;
-            }
-            let found = RegistryReference {
-                repository: repository.clone(),
-                ..reference.clone()
-            };
-            // A name that the registry lists and does not answer for.
-            let Ok(tags) = packages.registry.tags(&found).await else {
-                continue;
-            };
-            rows.push(vec![format!("{registry}/{repository}"), tags.join(", ")]);
-        }
-    }
-    if rows.is_empty() {
-        print("nothing found").or_exit(Exit::Internal)?;
-        return Ok(Exit::ToolFailed);
-    }
-    print(&table(&["NAME", "TAGS"], rows)).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
@@ -280,7 +221,7 @@ pub async fn update(args: UpdateArgs) -> Result<Exit, CliError> {
         }
     }
     if !updated.is_empty() {
-        installed(&updated)?;
+        installed(&updated, ProjectLock::Update)?;
     }
     Ok(failure.unwrap_or(Exit::Ok))
 }
@@ -301,13 +242,18 @@ async fn update_one(
         let message = format!("the new version has the name {}", candidate.locked.name);
         return Err(CliError::new(Exit::Denied, message));
     }
-    if candidate.locked == old {
+    if candidate.locked == old && packages.is_intact(&old) {
         let message = format!("{} {} is up to date", old.name, old.version);
         print(&message).or_exit(Exit::Internal)?;
         return Ok(None);
     }
-    print(&describe_update(&candidate, &old)).or_exit(Exit::Internal)?;
-    print(&describe_grants(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
+    if candidate.locked == old {
+        let message = format!("the file of {} {} is damaged", old.name, old.version);
+        print(&message).or_exit(Exit::Internal)?;
+    } else {
+        print(&describe_update(&candidate, &old)).or_exit(Exit::Internal)?;
+        print(&describe_grants(&candidate, &packages.settings)).or_exit(Exit::Internal)?;
+    }
     if args.preview {
         return Ok(None);
     }

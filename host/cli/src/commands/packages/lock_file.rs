@@ -7,7 +7,7 @@ use toolhost_contract::text;
 use toolhost_packages::{InstalledPackages, LockFile, LockedPlugin, Reference, changes};
 
 use super::candidate::Candidate;
-use super::install::installed;
+use super::install::{ProjectLock, installed};
 use super::show::describe;
 use super::{AcceptArgs, Packages, ask, not_installed, refuse_unsigned, relative_to, store};
 use crate::exit::{CliError, Exit, OrExit};
@@ -106,7 +106,7 @@ pub async fn sync(args: SyncArgs) -> Result<Exit, CliError> {
         Ok(())
     });
     // Those that were installed before a failure are in use.
-    installed(&added)?;
+    installed(&added, ProjectLock::Add)?;
     committed.map(|()| Exit::Ok)
 }
 

@@ -9,8 +9,8 @@ use toolhost::HostPaths;
 use toolhost_contract::{Digest, PluginName, side_manifest_path, text};
 use toolhost_hostfiles::read_regular;
 use toolhost_packages::{
-    MAX_BUNDLE, MAX_PLUGIN, PublicKey, Publication, Reference, Registry, RegistryReference,
-    RevocationList, bundle_path, check_subject, sign,
+    MAX_BUNDLE, MAX_PLUGIN, PackageError, PublicKey, Publication, Reference, Registry,
+    RegistryReference, RevocationList, bundle_path, check_subject, sign,
 };
 use toolhost_runtime::file_digest;
 
@@ -133,12 +133,7 @@ pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     let reason = text::escape_line(&args.reason, 200);
     // What the publication needs is checked before anything is changed.
     let publication = match (&args.key, &args.publish) {
-        (Some(key), Some(repository)) => {
-            let key = key::read(key)?;
-            let reference = registry_reference(repository)?;
-            let list = published_list(&packages, &reference, key.public()).await?;
-            Some((key, reference, list))
-        }
+        (Some(key), Some(repository)) => Some((key::read(key)?, registry_reference(repository)?)),
         _ => None,
     };
     packages.store.change_revocations(|revocations| {
@@ -147,11 +142,18 @@ pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     })?;
     print(&format!("{content} does not run here any more")).or_exit(Exit::Internal)?;
     notify_running_hosts();
-    let Some((key, reference, mut list)) = publication else {
+    let Some((key, reference)) = publication else {
         return Ok(Exit::Ok);
     };
-    list.add(content, &reason)?;
     let public = key.public();
+    let mut list = packages.store.revocations()?.list(public);
+    if let Some(published) = published_list(&packages, &reference, public).await? {
+        if published.sequence < list.sequence {
+            warn_of_replacement(&reference, "it is older than the list of this machine");
+        }
+        list.merge(published);
+    }
+    list.add(content, &reason)?;
     packages
         .registry
         .publish_revocations(&reference, public, &list.sign(&key))
@@ -167,19 +169,45 @@ pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// The list of a key, with what was published from another machine.
+/// The list of a key that was published, maybe from another machine. One that is not valid is replaced: everyone who can
+/// write to the repository could otherwise prevent revocations.
 async fn published_list(
     packages: &Packages,
     reference: &RegistryReference,
     key: PublicKey,
-) -> Result<RevocationList, CliError> {
-    if let Some(bundle) = packages.registry.revocations(reference, key).await? {
-        let (_, list) = RevocationList::verify(&bundle, &[key])?;
-        packages
-            .store
-            .change_revocations(|revocations| revocations.merge(key, list))?;
+) -> Result<Option<RevocationList>, CliError> {
+    let bundle = packages.registry.revocations(reference, key).await;
+    let list = bundle.and_then(|bundle| match bundle {
+        Some(bundle) => RevocationList::verify(&bundle, &[key]).map(|(_, list)| Some(list)),
+        None => Ok(None),
+    });
+    match list {
+        Ok(list) => Ok(list),
+        Err(
+            error @ (PackageError::Revocations(_)
+            | PackageError::NotARegistry { .. }
+            | PackageError::Layout { .. }
+            | PackageError::DigestMismatch { .. }
+            | PackageError::SizeMismatch { .. }
+            | PackageError::TooLarge { .. }),
+        ) => {
+            warn_of_replacement(reference, &error.to_string());
+            Ok(None)
+        }
+        // Entries of a list that cannot be read now would be lost.
+        Err(error) => Err(error.into()),
     }
-    Ok(packages.store.revocations()?.list(key))
+}
+
+fn warn_of_replacement(reference: &RegistryReference, reason: &str) {
+    let RegistryReference {
+        registry,
+        repository,
+        ..
+    } = reference;
+    note(&format!(
+        "warning: the published list of revoked versions in {registry}/{repository} is replaced: {reason}"
+    ));
 }
 
 /// The digest that is meant by a digest, the name of an installed plugin, or a file.
