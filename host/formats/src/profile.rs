@@ -6,6 +6,7 @@
 
 mod calls;
 mod claude;
+mod clauses;
 mod descriptors;
 mod envelope;
 mod gemini;
@@ -15,6 +16,7 @@ mod name_replacement;
 mod notes;
 mod params;
 mod pegasus;
+mod problems;
 mod profiled_registry;
 mod render;
 mod sema;

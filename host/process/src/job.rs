@@ -116,6 +116,12 @@ impl Process {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lists the job, and creates the file of its output, whose path the user is told.
+    pub fn list(&self) {
+        self.output().create_file();
+        self.is_listed.store(true, Ordering::Relaxed);
+    }
+
     pub fn state(&self) -> JobState {
         self.progress.borrow().state
     }

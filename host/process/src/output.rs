@@ -16,7 +16,7 @@ pub struct Output {
     combined: HeadTail,
     lines: LineMerger,
     path: PathBuf,
-    /// Created on the first write.
+    /// Created on the first write, or by [`Output::create_file`].
     file: Option<File>,
     /// Bytes in the file. Once it falls behind what was written, nothing more is appended.
     file_len: u64,
@@ -90,13 +90,25 @@ impl Output {
         if bytes.is_empty() {
             return Ok(());
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(create(&self.path)?),
-        };
-        file.write_all_at(bytes, self.file_len)?;
+        let at = self.file_len;
+        self.open_file()?.write_all_at(bytes, at)?;
         self.file_len += bytes.len() as u64;
         Ok(())
+    }
+
+    fn open_file(&mut self) -> io::Result<&mut File> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(create(&self.path)?)),
+        }
+    }
+
+    /// Creates the file before the first write, so that readers can be told its path.
+    pub fn create_file(&mut self) {
+        if self.max_file_len > 0 && self.written() == 0 {
+            // Without a file, the output in memory is still available.
+            let _ = self.open_file();
+        }
     }
 
     /// Bytes of the combined output that can be read.
@@ -184,6 +196,8 @@ mod tests {
         let mut output = Output::new(dir.path().join("1"), 4, 6);
         assert_eq!(output.read(0, 100), part("", 0, 0));
         assert_eq!(output.path(), None);
+        output.create_file();
+        assert_eq!(output.path(), Some(&*dir.path().join("1")));
         output.push(Stream::Stdout, b"abcde");
         output.push(Stream::Stderr, b"fghij");
         assert!(output.is_waiting());

@@ -83,7 +83,7 @@ impl Processes {
             .store(handle.process.output().total(), Ordering::Relaxed);
         let finished = run_result(&handle, sandbox_rules.as_ref(), &command);
         if finished.job.is_some() {
-            handle.process.is_listed.store(true, Ordering::Relaxed);
+            handle.process.list();
             handle.send(SupervisorCommand::Detach);
         }
         Ok(finished)

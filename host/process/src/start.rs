@@ -91,13 +91,16 @@ pub async fn start(
         leftover_pids: Mutex::default(),
         stdin: tokio::sync::Mutex::new(input),
         cursor: AtomicU64::new(0),
-        is_listed: AtomicBool::new(mode == RunMode::Background),
+        is_listed: AtomicBool::new(false),
         progress: watch::Sender::new(JobProgress {
             state: JobState::Running,
             bytes: 0,
         }),
         ended: Mutex::default(),
     });
+    if mode == RunMode::Background {
+        process.list();
+    }
     let (commands, receiver) = mpsc::unbounded_channel();
     let (sender, listener): (OutputSender, _) = mpsc::channel(OUTPUT_CAPACITY);
     let supervisor = Supervisor {

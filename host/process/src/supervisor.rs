@@ -2,7 +2,6 @@
 //! ended.
 
 use std::future;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -302,7 +301,7 @@ impl Supervisor {
         if take_if_due(&mut life.timers.linger, now) {
             match (self.mode, life.exit) {
                 (RunMode::Foreground(LeftoverProcesses::Keep), Some(exit)) => {
-                    self.process.is_listed.store(true, Ordering::Relaxed);
+                    self.process.list();
                     self.publish_state(JobState::ProgramExited { exit });
                 }
                 _ => self.terminate(life).await,

@@ -71,7 +71,7 @@ pub struct Edited {
 /// Limit of reported ranges.
 const MOST_RANGES: usize = 1000;
 
-/// Replace text in a file or create a file. For notebooks use notebook_edit, for several files multi_edit or
+/// Replace text in a file or create a file. For notebooks use notebook_edit. For several files use multi_edit or
 /// apply_patch.
 #[tool(
     writes,

@@ -213,7 +213,7 @@ impl Listing {
         if next < self.total {
             let _ = writeln!(
                 text,
-                "(showing entries {}-{next} of {}; to go on: the same call with offset {next})",
+                "(showing entries {}-{next} of {}; to go on: the same call with `offset` {next})",
                 offset + 1,
                 self.total
             );

@@ -138,7 +138,7 @@ fn decode_old(
             };
             Err(Error::invalid_input(message)
                 .code("encoding_unknown")
-                .recommend("to convert it to UTF-8, set encoding \"utf-8\""))
+                .recommend("to convert it to UTF-8, set `encoding` to \"utf-8\""))
         }
         Err(error) if mode == WriteMode::Append => Err(error),
         Ok(_) | Err(_) => Ok(None),

@@ -22,7 +22,7 @@ use crate::text::{self, Encoding};
 pub const LIMIT: SizeLimit = SizeLimit {
     bytes: 64_000_000,
     tool: "read_file",
-    advice: "search it with grep",
+    advice: "search it with `grep`",
 };
 /// From this size on, reading without a range adds advice.
 const LARGE: u64 = 10_000_000;
@@ -175,7 +175,7 @@ pub fn read_file(
     notes.extend(Page::cut_note(notices.len(), &target.shown));
     if size > LARGE && page.end < page.total && range == LineRange::default() {
         notes.push(format!(
-            "the file has {}: search it with grep, or ask for a range",
+            "the file has {}: search it with `grep`, or ask for a range",
             text::size(size)
         ));
     }
@@ -265,7 +265,7 @@ fn binary(target: &Target, bytes: Vec<u8>, file: &FileContent) -> Result<Outcome
         return Err(Error::invalid_input(format!("{shown} is not text: {media_type}, {size}"))
             .code("binary_file")
             .recommend(format!("to read it as a binary file: read_media with path {shown:?}"))
-            .recommend("to see its bytes, set encoding \"base64\"")
+            .recommend("to see its bytes, set `encoding` to \"base64\"")
             .recommend("to read it as text anyway, set its encoding, for example \"utf-16le\" or \"latin1\""));
     }
     if file.size > MOST_IMAGE_BYTES {

@@ -272,7 +272,7 @@ pub fn encode(text: &str, format: Format) -> Result<Vec<u8>> {
             for c in text.chars() {
                 bytes.push(u8::try_from(c).map_err(|_| {
                     let message = format!(
-                        "latin1 has no character {c:?}; remove it or set encoding \"utf-8\""
+                        "latin1 has no character {c:?}; remove it or set `encoding` to \"utf-8\""
                     );
                     Error::invalid_input(message).code("encoding_mismatch")
                 })?);
@@ -469,7 +469,7 @@ mod tests {
             },
         )
         .unwrap_err();
-        expect![[r#"latin1 has no character '€'; remove it or set encoding "utf-8""#]]
+        expect![[r#"latin1 has no character '€'; remove it or set `encoding` to "utf-8""#]]
             .assert_eq(&error.to_string());
     }
 

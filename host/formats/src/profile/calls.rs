@@ -182,7 +182,7 @@ impl ProfiledRegistry<'_> {
 }
 
 /// The canonical parameters that the agent's tool fills with a constant, and the constants.
-fn constant_defaults<'a>(
+pub(super) fn constant_defaults<'a>(
     row: &'static ToolMapping,
     schema: &'a Value,
 ) -> impl Iterator<Item = (&'a str, Value)> {

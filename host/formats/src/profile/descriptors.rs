@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::mapping::{DefaultValue, ParamMapping, ToolMapping, ValueConversion};
+use super::name_replacement::UnlistedNames;
 use super::params::{allows, items, property, to_agent};
 use super::profiled_registry::ProfiledRegistry;
 use super::render::has_shape;
@@ -10,11 +11,12 @@ use toolhost_contract::{Descriptor, Example};
 
 impl ProfiledRegistry<'_> {
     pub(super) fn descriptor(&self, tool: &Descriptor, row: &ToolMapping) -> Descriptor {
-        let replacer = self.replacer(row);
+        let replacer = self.replacer(Some(row), UnlistedNames::Mark);
         let mut shown = tool.clone();
+        let listed = |text: &str| replacer.describe(text).unwrap_or_else(|| text.to_owned());
         shown.description = match row.description {
             Some(description) => description.to_owned(),
-            None => replacer.apply(&tool.description),
+            None => listed(&tool.description),
         };
         let schema = &tool.input_schema;
         shown.input_schema = object_schema(schema, schema, row.params, row.defaults);
@@ -24,7 +26,7 @@ impl ProfiledRegistry<'_> {
             .iter()
             .filter_map(|example| {
                 Some(Example {
-                    description: replacer.apply(&example.description),
+                    description: listed(&example.description),
                     input: example_input(schema, row, &example.input)?,
                 })
             })

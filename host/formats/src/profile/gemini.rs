@@ -104,14 +104,23 @@ pub(super) const MAPPINGS: &[ToolMapping] = &[
             same("command"),
             same("description"),
             renamed("dir_path", "cwd"),
-            renamed("is_background", "run_in_background"),
+            renamed("is_background", "run_in_background").description(
+                "For servers, watchers and long builds; read the output with read_background_output. Ends with the \
+                 session.",
+            ),
             same("delay_ms"),
         ],
     ),
     ToolMapping::new(
         "read_background_output",
         "shell_output",
-        &[same("pid").required(), same("lines"), same("delay_ms")],
+        &[
+            same("pid")
+                .required()
+                .description("From run_shell_command or list_background_processes."),
+            same("lines"),
+            same("delay_ms"),
+        ],
     ),
     ToolMapping::new("list_background_processes", "shell_list", &[]),
     ToolMapping::new(

@@ -8,21 +8,30 @@ use std::cell::OnceCell;
 
 use serde_json::{Map, Value};
 
+use super::calls::constant_defaults;
+use super::clauses::{UNUSABLE, usable_text};
 use super::mapping::{BUILT_IN, ToolMapping};
-use super::name_replacement::NameReplacer;
-use super::params::{property, to_agent};
+use super::name_replacement::{NameReplacer, UnlistedNames};
+use super::params::to_agent;
 use super::profiled_registry::ProfiledRegistry;
 use toolhost_contract::{Outcome, Part};
 
-/// How the lines begin that a tool adds to its text.
+/// How the lines begin that a tool adds to its text. `#` is a number.
 const NOTES: &[(&str, &[&str])] = &[
-    ("read_file", &["(showing lines "]),
-    ("read_many_files", &["(showing lines "]),
+    ("read_file", FILE_NOTES),
+    ("read_many_files", FILE_NOTES),
     (
         "grep",
-        &["[showing ", "[the search stopped", "[only the newest "],
+        &[
+            "[showing ",
+            "[the search stopped",
+            "[only the newest ",
+            "[the pattern contains a line end",
+            "[`",
+        ],
     ),
-    ("glob", &["[showing ", "[the search stopped"]),
+    ("glob", &["[showing ", "[the search stopped", "[`"]),
+    ("list_directory", &["(showing entries "]),
     ("write_file", &["warning: "]),
     ("edit_file", &["warning: "]),
     (
@@ -38,7 +47,16 @@ const NOTES: &[(&str, &[&str])] = &[
     ("task", &["read it: "]),
     ("enter_plan_mode", &["plan mode: "]),
     ("exit_plan_mode", &["Still in plan mode: "]),
-    ("web_fetch", &["[characters "]),
+    ("tool_search", &["(showing "]),
+    ("web_fetch", &["[characters ", "[only the main part "]),
+];
+
+const FILE_NOTES: &[&str] = &[
+    "(showing lines ",
+    "(# line is cut ",
+    "(# lines are cut ",
+    "(the file is not UTF-8 ",
+    "(the file has ",
 ];
 
 /// A line in the place of output that was left out. It counts as a note only if it contains a call.
@@ -54,15 +72,12 @@ const MAX_NOTES: usize = 64 << 10;
 /// Members of a structured result that contain such lines.
 const OUTPUT_MEMBERS: [&str; 3] = ["stdout", "stderr", "output"];
 
-/// Marks a part of a note that names something the model cannot use.
-const UNUSABLE: &str = "\u{0}";
-
 /// Whether the tool adds notes to its results.
 pub(super) fn has_notes(canonical: &str) -> bool {
     NOTES.iter().any(|(tool, _)| *tool == canonical)
 }
 
-impl<'a> ProfiledRegistry<'a> {
+impl ProfiledRegistry<'_> {
     /// Rewords the notes in a successful result of a tool.
     pub(super) fn reword_notes(
         &self,
@@ -79,7 +94,7 @@ impl<'a> ProfiledRegistry<'a> {
             return;
         }
         let is_note = |line: &str| {
-            starts.iter().any(|start| line.starts_with(start))
+            starts.iter().any(|start| begins(line, start))
                 && (!line.starts_with(OMISSION) || line.contains(" {\""))
         };
         let replacer = OnceCell::new();
@@ -87,7 +102,7 @@ impl<'a> ProfiledRegistry<'a> {
             let Some(first) = first_note(text, is_note, budget) else {
                 return;
             };
-            let replacer = replacer.get_or_init(|| self.note_replacer(row));
+            let replacer = replacer.get_or_init(|| self.replacer(row, UnlistedNames::Mark));
             let lines = text[first..].split('\n').filter_map(|line| {
                 if is_note(line) {
                     self.note(row, line, &facts, replacer)
@@ -132,7 +147,7 @@ impl<'a> ProfiledRegistry<'a> {
 
     /// Rewords a note or a recommendation. `None` if all of it is about tools or parameters that the model cannot use.
     /// `facts` is the structured result, which can name the same thing in another way. `replacer` is the
-    /// [`Self::note_replacer`] of `row`.
+    /// replacer of `row` that marks unlisted names.
     pub(super) fn note(
         &self,
         row: Option<&ToolMapping>,
@@ -143,28 +158,8 @@ impl<'a> ProfiledRegistry<'a> {
         if text.len() > MAX_NOTE {
             return Some(text.to_owned());
         }
-        let text = self.reword_calls(text, facts);
-        let text = replacer.apply(&text);
-        let text = self.reword_parameters(row, &text);
-        if !text.contains(UNUSABLE) {
-            return Some(text);
-        }
-        // The user's way remains if the model has none.
-        let text = text.replace(&format!("use {UNUSABLE}, or "), "");
-        let (open, inner, close) = unwrapped(&text);
-        let mut kept = String::new();
-        for (separator, clause) in clauses(inner) {
-            if let Some(clause) = usable(clause) {
-                if !kept.is_empty() {
-                    kept.push_str(separator);
-                }
-                kept.push_str(clause);
-            }
-        }
-        if inner.ends_with('.') && !kept.is_empty() && !kept.ends_with('.') {
-            kept.push('.');
-        }
-        (!kept.is_empty()).then(|| format!("{open}{kept}{close}"))
+        let reword = |text: &str| replacer.apply(&self.reword_values(row, text));
+        usable_text(&self.reword_calls(text, facts, reword))
     }
 
     /// The canonical names in `Did you mean: a, b?`, as the model calls these tools.
@@ -196,62 +191,49 @@ impl<'a> ProfiledRegistry<'a> {
     }
 
     /// Whether the model sees the tool, under some name.
-    fn is_usable(&self, canonical: &str) -> bool {
+    pub(super) fn is_usable(&self, canonical: &str) -> bool {
         self.tool(canonical).is_some()
             && (self.mappings(canonical).next().is_some() || self.is_listed_unmapped(canonical))
     }
 
-    /// Like the replacer of errors; in addition, it marks tools that the model cannot call.
-    pub(super) fn note_replacer(&self, row: Option<&ToolMapping>) -> NameReplacer<'a> {
-        let mut replacer = self.tool_name_replacer();
-        let called = row.map(|row| row.canonical);
-        for name in BUILT_IN.iter().filter(|name| Some(**name) != called) {
-            if !self.is_usable(name) {
-                replacer.hide(name, UNUSABLE);
-            }
-        }
-        replacer
-    }
-
-    /// Renames `` `parameter` `` and `` `parameter = 3` `` of the called tool, and marks those that are not listed.
-    fn reword_parameters(&self, row: Option<&ToolMapping>, text: &str) -> String {
+    /// Converts `` `parameter = 3` `` of the called tool.
+    fn reword_values(&self, row: Option<&ToolMapping>, text: &str) -> String {
         let Some((row, tool)) = row.and_then(|row| Some((row, self.tool(row.canonical)?))) else {
             return text.to_owned();
         };
         let schema = &tool.input_schema;
-        let quoted = text.split('`').enumerate().map(|(at, piece)| {
-            let (name, rest) = piece.split_at(piece.find(' ').unwrap_or(piece.len()));
-            let is_parameter = at % 2 == 1
-                && (rest.is_empty() || rest.starts_with(" = "))
-                && schema["properties"].get(name).is_some();
-            if !is_parameter {
+        let pieces = text.split('`').map(|piece| {
+            let Some((name, value)) = piece.split_once(" = ") else {
+                return piece.to_owned();
+            };
+            if schema["properties"].get(name).is_none() {
                 return piece.to_owned();
             }
-            let mut listed = row.params.iter();
-            let listed = listed.find(|param| {
-                property(schema, param.canonical).is_some_and(|(own, _)| own == name)
-            });
-            match listed {
-                Some(param) => format!("{}{rest}", param.agent_name),
+            let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+            let input = Map::from_iter([(name.to_owned(), value)]);
+            let theirs = to_agent(schema, schema, row.params, &input);
+            match theirs.into_iter().flatten().next() {
+                Some((name, value)) => format!("{name} = {value}"),
                 None => UNUSABLE.to_owned(),
             }
         });
-        quoted.collect::<Vec<_>>().join("`")
+        pieces.collect::<Vec<_>>().join("`")
     }
 
     /// Translates calls in a note: `read_file with path "a" and offset 3`, `shell_output {"task_id": "job-1"}`.
-    fn reword_calls(&self, text: &str, facts: &Value) -> String {
+    /// `reword` translates the other text.
+    fn reword_calls(&self, text: &str, facts: &Value, reword: impl Fn(&str) -> String) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((start, call)) = next_call(rest) {
-            out.push_str(&rest[..start]);
+            out.push_str(&reword(&rest[..start]));
             match self.express(call.tool, &call.input, facts) {
                 Some((name, input)) => out.push_str(&call.form.show(name, &input)),
                 None => out.push_str(UNUSABLE),
             }
             rest = &rest[start + call.len..];
         }
-        out.push_str(rest);
+        out.push_str(&reword(rest));
         out
     }
 
@@ -292,7 +274,12 @@ impl<'a> ProfiledRegistry<'a> {
             return Some((tool, input.clone()));
         }
         rows.find_map(|row| {
-            let theirs = to_agent(schema, schema, row.params, input)?;
+            let mut input = input.clone();
+            input.retain(|name, value| {
+                let mut defaults = constant_defaults(row, schema);
+                !defaults.any(|default| (default.0, &default.1) == (name.as_str(), &*value))
+            });
+            let theirs = to_agent(schema, schema, row.params, &input)?;
             let mut needed = row.params.iter().filter(|param| param.required);
             needed
                 .all(|param| theirs.contains_key(param.agent_name))
@@ -301,11 +288,23 @@ impl<'a> ProfiledRegistry<'a> {
     }
 }
 
+/// Whether a line begins like a note.
+fn begins(line: &str, start: &str) -> bool {
+    match start.split_once('#') {
+        None => line.starts_with(start),
+        Some((before, after)) => line.strip_prefix(before).is_some_and(|rest| {
+            let words = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            words.len() < rest.len() && words.starts_with(after)
+        }),
+    }
+}
+
 /// How a note writes the input of a call.
 #[derive(Debug, Clone, Copy)]
 enum CallForm {
     Json,
-    Prose,
+    /// The separator between the members.
+    Prose(&'static str),
 }
 
 impl CallForm {
@@ -317,11 +316,11 @@ impl CallForm {
                 let members: Vec<_> = members.collect();
                 format!("{name} {{{}}}", members.join(", "))
             }
-            CallForm::Prose => {
+            CallForm::Prose(separator) => {
                 let members = input.iter();
                 let members = members.map(|(name, value)| format!("{name} {value}"));
                 let members: Vec<_> = members.collect();
-                format!("{name} with {}", members.join(" and "))
+                format!("{name} with {}", members.join(separator))
             }
         }
     }
@@ -388,10 +387,11 @@ fn json_input(text: &str) -> Option<(CallForm, Map<String, Value>, usize)> {
     Some((CallForm::Json, input, 1 + values.byte_offset()))
 }
 
-/// Reads ` with name value and name value`, where a value is a JSON string or a number.
+/// Reads ` with name value and name value` or ` with name value, name value`, where a value is a JSON string or a number.
 fn prose_input(text: &str) -> Option<(CallForm, Map<String, Value>, usize)> {
     let mut input = Map::new();
     let mut rest = text.strip_prefix(" with ")?;
+    let mut separator = None;
     loop {
         let (name, value) = rest.split_once(' ')?;
         let digits = value.bytes().take_while(u8::is_ascii_digit).count();
@@ -407,54 +407,17 @@ fn prose_input(text: &str) -> Option<(CallForm, Map<String, Value>, usize)> {
         }
         input.insert(name.to_owned(), value);
         rest = &rest[name.len() + 1 + len..];
-        let Some(next) = rest.strip_prefix(" and ").filter(|next| {
-            let value = next.split_once(' ').map(|(_, value)| value);
-            value.is_some_and(|value| value.starts_with(|c: char| c == '"' || c.is_ascii_digit()))
-        }) else {
-            return Some((CallForm::Prose, input, text.len() - rest.len()));
+        let next = [" and ", ", "].iter().find_map(|gap| {
+            let next = rest.strip_prefix(gap)?;
+            let (_, value) = next.split_once(' ')?;
+            let is_value = value.starts_with(|c: char| c == '"' || c.is_ascii_digit());
+            is_value.then_some((*gap, next))
+        });
+        let Some((gap, next)) = next else {
+            let form = CallForm::Prose(separator.unwrap_or(" and "));
+            return Some((form, input, text.len() - rest.len()));
         };
+        separator = Some(gap);
         rest = next;
     }
-}
-
-/// The text between the brackets that enclose it, if there are any.
-fn unwrapped(text: &str) -> (&str, &str, &str) {
-    for (open, close) in [("(", ")"), ("[", "]")] {
-        let inner = text.strip_prefix(open);
-        if let Some(inner) = inner.and_then(|inner| inner.strip_suffix(close)) {
-            return (open, inner, close);
-        }
-    }
-    ("", text, "")
-}
-
-/// The clauses of a text, each with the separator before it.
-fn clauses(text: &str) -> Vec<(&'static str, &str)> {
-    let mut found = Vec::new();
-    let (mut separator, mut rest) = ("", text);
-    loop {
-        let mut ends = rest.match_indices([';', '.']);
-        let Some((at, mark)) = ends.find(|(at, _)| rest[at + 1..].starts_with(' ')) else {
-            found.push((separator, rest));
-            return found;
-        };
-        found.push((separator, &rest[..at]));
-        rest = &rest[at + 2..];
-        separator = if mark == ";" { "; " } else { ". " };
-    }
-}
-
-/// The part of a clause that the model can use: all of it, or the statement before the advice.
-fn usable(clause: &str) -> Option<&str> {
-    if !clause.contains(UNUSABLE) {
-        return Some(clause);
-    }
-    let (head, advice) = clause.split_once(": ")?;
-    // `To stop it` and `read it` are advice without a statement.
-    let is_statement = !head.contains(UNUSABLE)
-        && advice.contains(UNUSABLE)
-        && !["to ", "To ", "read ", "stop ", "list ", "look "]
-            .iter()
-            .any(|start| head.starts_with(start));
-    is_statement.then_some(head)
 }

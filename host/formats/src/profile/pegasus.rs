@@ -147,8 +147,10 @@ pub(super) const MAPPINGS: &[ToolMapping] = &[
         "memory",
         &[
             same("path").required(),
-            same("content").required(),
-            same("summary"),
+            same("content")
+                .required()
+                .description("Complete text of the note."),
+            same("summary").description("Index line for the note."),
             same("scope"),
         ],
     )
@@ -171,7 +173,7 @@ pub(super) const MAPPINGS: &[ToolMapping] = &[
         "memory",
         &[
             same("path").required(),
-            same("content").required(),
+            same("content").required().description("Text to append."),
             same("scope"),
         ],
     )

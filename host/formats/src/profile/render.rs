@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::Profile;
 use super::mapping::ToolMapping;
-use super::name_replacement::NameReplacer;
 use super::notes::has_notes;
 use super::params::property;
+use super::problems::ErrorNames;
 use super::profiled_registry::ProfiledRegistry;
 use crate::events;
 use toolhost_contract::{CallError, Outcome, Part};
@@ -112,25 +112,23 @@ impl ProfiledRegistry<'_> {
         {
             return Cow::Borrowed(result);
         }
-        let replacer = row.map_or_else(|| self.tool_name_replacer(), |row| self.replacer(row));
-        let replaced = |text: &str| replacer.apply_to_problems(&self.reword_suggestions(text));
+        let names = self.error_names(row);
         Cow::Owned(match result {
             Ok(outcome) => {
                 let mut outcome = outcome.clone();
                 self.reword_notes(canonical, row, &mut outcome);
                 if let Some(error) = &mut outcome.error {
-                    error.message = replaced(&error.message);
+                    error.message = names.message(&error.message);
                     let facts = outcome.structured.as_ref().unwrap_or(&Value::Null);
-                    error.recommendations =
-                        self.advice(row, &replacer, &error.recommendations, facts);
+                    error.recommendations = self.advice(row, &names, &error.recommendations, facts);
                 }
                 Ok(outcome)
             }
             Err(error) => {
                 let mut error = error.clone();
-                error.message = replaced(&error.message);
+                error.message = names.message(&error.message);
                 error.recommendations =
-                    self.advice(row, &replacer, &error.recommendations, &Value::Null);
+                    self.advice(row, &names, &error.recommendations, &Value::Null);
                 Err(error)
             }
         })
@@ -139,16 +137,13 @@ impl ProfiledRegistry<'_> {
     fn advice(
         &self,
         row: Option<&ToolMapping>,
-        replacer: &NameReplacer<'_>,
+        names: &ErrorNames<'_, '_>,
         recommendations: &[String],
         facts: &Value,
     ) -> Vec<String> {
-        let note_replacer = self.note_replacer(row);
         let advice = recommendations.iter().filter_map(|text| {
-            if text.starts_with("schema of ") {
-                return Some(replacer.apply_to_problems(text));
-            }
-            Some(replacer.apply(&self.note(row, text, facts, &note_replacer)?))
+            let schema = names.schema_advice(text);
+            schema.or_else(|| self.note(row, text, facts, &names.listed))
         });
         advice.collect()
     }
@@ -201,9 +196,11 @@ impl ProfiledRegistry<'_> {
                     .unwrap_or_else(|| result_text(outcome).into()),
                 Some(failure) => failure.for_model().into(),
             },
-            (_, Err(error)) => events::pegasus::tool_error(facts.name, error)
-                .message
-                .into(),
+            (_, Err(error)) => {
+                let mut error = error.clone();
+                error.message = events::pegasus::tool_error(facts.name, &error).message;
+                error.for_model().into()
+            }
         });
         // In Kode, a result can itself represent a failure.
         let is_refused = self.profile == Profile::Kode && value["ok"] == false;

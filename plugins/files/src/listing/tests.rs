@@ -154,7 +154,7 @@ fn orders() {
         .hidden (0 B)
         README.md (5 B)
         (1 ignored: git 1, tool 0)
-        (showing entries 1-3 of 5; to go on: the same call with offset 3)"#]],
+        (showing entries 1-3 of 5; to go on: the same call with `offset` 3)"#]],
     );
     check(
         &workspace,
@@ -186,7 +186,7 @@ fn pages() {
         [DIR] node_modules/
         [DIR] src/
         (1 ignored: git 1, tool 0)
-        (showing entries 1-2 of 5; to go on: the same call with offset 2)"#]],
+        (showing entries 1-2 of 5; to go on: the same call with `offset` 2)"#]],
     );
     check(
         &workspace,

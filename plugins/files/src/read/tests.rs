@@ -217,7 +217,7 @@ fn a_huge_file_is_refused_and_a_large_one_comes_with_advice() {
 
         (showing lines 1-2000 of 2200000; 2198000 lines left; to go on: read_file with path "large.txt" and offset 2001)
 
-        (the file has 11.0 MB: search it with grep, or ask for a range)"#]].assert_eq(&text[end..]);
+        (the file has 11.0 MB: search it with `grep`, or ask for a range)"#]].assert_eq(&text[end..]);
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_file_in_an_unknown_encoding_is_not_guessed_at() {
         &workspace,
         json!({"path": "a.txt", "content": "5 €", "encoding": "latin1"}),
         expect![[
-            r#"InvalidInput encoding_mismatch: latin1 has no character '€'; remove it or set encoding "utf-8""#
+            r#"InvalidInput encoding_mismatch: latin1 has no character '€'; remove it or set `encoding` to "utf-8""#
         ]],
     );
     check(

@@ -1,9 +1,14 @@
 //! Tests of listed hints, examples and schemas, and that listed tools can be called.
 
+use std::collections::BTreeSet;
+
 use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::fixture;
+use super::notes::shipped;
+use crate::profile::clauses::UNUSABLE;
+use crate::profile::mapping::BUILT_IN;
 use crate::profile::{Profile, UnmappedTools};
 use toolhost_contract::Effect;
 
@@ -134,6 +139,71 @@ fn listed_tools_can_be_called() {
             for name in input.as_object().unwrap().keys() {
                 let known = &tool.input_schema["properties"][name];
                 assert!(known.is_object(), "{profile} {}: {name}", shown.name);
+            }
+        }
+    }
+}
+
+fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
+    let members = schema.as_object().into_iter().flatten();
+    for (name, member) in members {
+        if name == "properties" {
+            names.extend(
+                member
+                    .as_object()
+                    .into_iter()
+                    .flat_map(|all| all.keys().cloned()),
+            );
+        }
+        property_names(member, names);
+    }
+}
+
+fn descriptions(schema: &Value, found: &mut Vec<String>) {
+    for (name, member) in schema.as_object().into_iter().flatten() {
+        match member {
+            Value::String(text) if name == "description" => found.push(text.clone()),
+            _ => descriptions(member, found),
+        }
+    }
+}
+
+/// The model cannot use what its list does not name. Words without underscores are names only in backticks.
+#[test]
+fn descriptions_name_only_listed_tools_and_parameters() {
+    let tools = shipped();
+    for profile in Profile::ALL {
+        let listed = fixture::lens(profile, &tools).list();
+        for one in &listed {
+            let own = tools
+                .iter()
+                .find(|tool| tool.name == one.canonical)
+                .unwrap();
+            let (mut canonical, mut shown) = (BTreeSet::new(), BTreeSet::new());
+            property_names(&own.input_schema, &mut canonical);
+            property_names(&one.descriptor.input_schema, &mut shown);
+            let mut hidden: Vec<&str> = canonical.difference(&shown).map(String::as_str).collect();
+            let is_listed =
+                |name: &str| shown.contains(name) || listed.iter().any(|one| one.name == name);
+            hidden.extend(BUILT_IN.iter().filter(|name| !is_listed(name)));
+            let mut texts = vec![one.descriptor.description.clone()];
+            descriptions(&one.descriptor.input_schema, &mut texts);
+            for text in texts {
+                // Canonical names are accepted in every profile.
+                let text = text.replace("`select:read_file,grep`", "");
+                assert!(
+                    !text.is_empty() && !text.contains(UNUSABLE),
+                    "{profile} {}",
+                    one.name
+                );
+                let words: Vec<_> = text
+                    .split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .collect();
+                for name in &hidden {
+                    let is_word = name.contains('_') && words.contains(name);
+                    let is_named = is_word || text.contains(&format!("`{name}`"));
+                    assert!(!is_named, "{profile} {}: {name} in {text:?}", one.name);
+                }
             }
         }
     }

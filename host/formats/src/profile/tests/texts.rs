@@ -62,6 +62,19 @@ fn recommendations_use_the_agents_names() {
 }
 
 #[test]
+fn failures_of_pegasus_have_their_recommendations() {
+    let tools = fixture::tools();
+    let lens = fixture::lens(Profile::Pegasus, &tools);
+    let error = CallError::new(ErrorClass::NotFound, "File not found: a")
+        .recommend("list it: list_directory with path \"src\"");
+    let rendered = lens.render("read_file", &json!({}), &Err(error));
+    assert_eq!(
+        text(&rendered.parts),
+        "File not found: a\n- list it: list_files with path \"src\""
+    );
+}
+
+#[test]
 fn validation_errors_use_the_agents_names() {
     check(
         Profile::Claude,
@@ -69,7 +82,7 @@ fn validation_errors_use_the_agents_names() {
         "Parameter validation failed: todos[0].active_form: is required; todos: expected an array, got 5",
         "schema of todos[0].active_form: {\"type\":\"string\"}",
         "Parameter validation failed: todos[0].activeForm: is required; todos: expected an array, got 5\n\
-         - schema of todos[0].activeForm: {\"type\":\"string\"}",
+         - schema of todos[0].activeForm: {\"type\":\"string\",\"description\":\"the activeForm\"}",
     );
     check(
         Profile::Claude,
@@ -77,6 +90,100 @@ fn validation_errors_use_the_agents_names() {
         "Parameter validation failed: path: is required",
         "",
         "Parameter validation failed: file_path: is required",
+    );
+}
+
+#[test]
+fn problems_name_the_parameters_that_the_profile_lists() {
+    let tools = fixture::tools();
+    for (profile, tool, message, expected) in [
+        (
+            Profile::Gemini,
+            "read_file",
+            "Parameter validation failed: bogus: unknown parameter; expected one of path, offset, limit and 6 more; \
+             path: is required",
+            "Parameter validation failed: bogus: unknown parameter; expected one of file_path, start_line, end_line; \
+             file_path: is required",
+        ),
+        (
+            Profile::Gemini,
+            "grep",
+            "Parameter validation failed: case_senstive: unknown parameter; did you mean `case_insensitive`?",
+            "Parameter validation failed: case_senstive: unknown parameter; did you mean `case_sensitive`?",
+        ),
+        (
+            Profile::Sema,
+            "edit_file",
+            "Parameter validation failed: dry: unknown parameter; did you mean `dry_run`?",
+            "Parameter validation failed: dry: unknown parameter; expected one of file_path, old_string, new_string, \
+             replace_all",
+        ),
+        (
+            Profile::Gemini,
+            "read_file",
+            "Parameter validation failed: path: is given twice, once as its alias `file_path`; use one of the two",
+            "Parameter validation failed: file_path: is given twice, once as `path`; use one of the two",
+        ),
+        (
+            Profile::Kode,
+            "multi_edit",
+            "Parameter validation failed: edits[0].bogus: unknown parameter; expected one of path, old_string; \
+             edits[0].old_string: is required",
+            "Parameter validation failed: edits[0].bogus: unknown parameter; expected one of path, find, replace, \
+             replace_all; edits[0].find: is required",
+        ),
+        (
+            Profile::Kode,
+            "multi_edit",
+            "0 matches for old_string in a.txt; see `new_string`",
+            "0 matches for `find` in a.txt; see `replace`",
+        ),
+        (
+            Profile::Gemini,
+            "shell_output",
+            "`task_id` is missing; there are: job-1 (make)",
+            "`pid` is missing; there are: job-1 (make)",
+        ),
+        (
+            Profile::Gemini,
+            "write_file",
+            "a.txt is not UTF-8; set `encoding`, for example to \"latin1\"",
+            "a.txt is not UTF-8",
+        ),
+        (
+            Profile::Sema,
+            "edit_file",
+            "a.ipynb is a notebook; use notebook_edit",
+            "a.ipynb is a notebook; use NotebookEdit",
+        ),
+    ] {
+        let lens = fixture::lens(profile, &tools);
+        let names = lens.error_names(lens.mappings(tool).next());
+        assert_eq!(names.message(message), expected);
+    }
+}
+
+#[test]
+fn advice_names_only_what_the_profile_lists() {
+    let tools = fixture::tools();
+    let lens = fixture::lens(Profile::Kode, &tools);
+    let names = lens.error_names(lens.mappings("multi_edit").next());
+    let schema = "schema of edits[0].old_string: {\"type\":\"string\",\"x-aliases\":[\"find\"]}";
+    let expected = "schema of edits[0].find: {\"type\":\"string\",\"description\":\"the `find`\"}";
+    assert_eq!(names.schema_advice(schema).as_deref(), Some(expected));
+    check(
+        Profile::Gemini,
+        "write_file",
+        "latin1 has no character '€'",
+        "to convert it to UTF-8, set `encoding` to \"utf-8\"",
+        "latin1 has no character '€'",
+    );
+    check(
+        Profile::Sema,
+        "edit_file",
+        "0 matches",
+        "look at it with read_file, grep and apply_patch",
+        "0 matches\n- look at it with Read and Grep",
     );
 }
 
@@ -116,10 +223,7 @@ fn descriptions_use_the_agents_names() {
     let pattern = &descriptor.input_schema["properties"]["pattern"];
     assert_eq!(pattern["description"], "Not for `Grep`");
     assert_eq!(pattern["pattern"], "read_file");
-    // A tool that is not registered has no other name.
+    // The model cannot use a tool that is not registered.
     let shown = fixture::lens_with(Profile::Claude, UnmappedTools::All, &tools[..1]).list();
-    assert_eq!(
-        shown[0].descriptor.description,
-        "Find files. For contents use `grep`, then read_file."
-    );
+    assert_eq!(shown[0].descriptor.description, "Find files.");
 }
