@@ -409,19 +409,27 @@ impl RunningHost {
 
     /// Waits until other servers have registered their tools or timed out, then reports problems.
     pub async fn wait_for_servers(&self) {
+        if self.wait_for_some_servers().await {
+            self.report_unmatched();
+        }
+    }
+
+    /// Like [`Self::wait_for_servers`] if not all configured servers were started: rules and settings for the others
+    /// match nothing. Returns whether problems were reported, which happens once.
+    pub async fn wait_for_some_servers(&self) -> bool {
         let mut readiness = self.readiness.subscribe();
         // The sender is a field of `self`, so this cannot fail.
         let _ = readiness
             .wait_for(|reached| *reached == Readiness::Settled)
             .await;
         if self.has_reported.swap(true, Ordering::Relaxed) {
-            return;
+            return false;
         }
         self.servers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .report();
-        self.report_unmatched();
+        true
     }
 
     /// Stops servers, flushes records to disk and delivers pending events and telemetry.

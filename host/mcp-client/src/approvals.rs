@@ -4,15 +4,15 @@
 //! Only [`Approvals::approve`] creates an approval. Code that examines tools requires an existing one; otherwise a
 //! server that writes its own approval could return after it was removed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use toolhost_contract::{Descriptor, Digest, ToolName};
+use toolhost_contract::{Descriptor, Digest, ToolName, text};
 
 use crate::definition::{Definition, difference};
 use crate::tool_conversion::{AdoptedTool, MAX_TOOLS};
@@ -55,6 +55,11 @@ pub enum ApprovalError {
     )]
     Revoked { server: String },
     #[error(
+        "its sandbox would let it read {}, which is not approved; run `host mcp approve {server}`",
+        text::escape_line(&path.to_string_lossy(), usize::MAX)
+    )]
+    UnapprovedRead { server: String, path: PathBuf },
+    #[error(
         "there is no room to store these tool definitions in addition to the known ones; run `host mcp remove {server}` \
          to delete all of them"
     )]
@@ -77,6 +82,9 @@ enum ApprovalStorage {
 struct ApprovedServer {
     /// Digest of the command or the address.
     digest: String,
+    /// What the sandbox grants of the program itself. Approvals from before this field cover nothing of it.
+    #[serde(default)]
+    reads: BTreeSet<PathBuf>,
     /// Whether the tools were listed since the approval. Tools that appear later need a separate approval.
     #[serde(default)]
     listed: bool,
@@ -86,6 +94,14 @@ struct ApprovedServer {
     /// Tools of the last list that wait for an approval, because a server may list them only while a host is running.
     #[serde(default)]
     waiting: BTreeMap<String, StoredTool>,
+}
+
+/// An approval without its tools.
+#[derive(Deserialize)]
+struct ApprovalHead {
+    digest: String,
+    #[serde(default)]
+    reads: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -141,29 +157,69 @@ impl Approvals {
         Self(ApprovalStorage::Memory(Mutex::default()))
     }
 
-    pub fn is_approved(&self, server: &str, digest: Digest) -> Result<bool, ApprovalError> {
-        let known = match &self.0 {
+    fn head(&self, server: &str) -> Result<Option<ApprovalHead>, ApprovalError> {
+        let head = match &self.0 {
             // A file is replaced atomically, so reading needs no lock.
-            ApprovalStorage::Folder(folder) => file::digest(folder, server)?,
+            ApprovalStorage::Folder(folder) => file::head(folder, server)?,
             ApprovalStorage::Memory(servers) => {
                 let servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
-                servers.get(server).map(|known| known.digest.clone())
+                servers.get(server).map(|known| ApprovalHead {
+                    digest: known.digest.clone(),
+                    reads: known.reads.clone(),
+                })
             }
         };
-        Ok(known.is_some_and(|known| known == digest.to_string()))
+        Ok(head)
     }
 
-    /// Records the user's approval of a server. Approved definitions of tools remain if the command or the sandbox has
-    /// changed, so that the change does not approve other definitions. [`Approvals::forget`] removes them.
-    pub fn approve(&self, server: &str, digest: Digest) -> Result<(), ApprovalError> {
+    pub fn is_approved(&self, server: &str, digest: Digest) -> Result<bool, ApprovalError> {
+        let head = self.head(server)?;
+        Ok(head.is_some_and(|head| head.digest == digest.to_string()))
+    }
+
+    /// Returns an error unless the user has approved that the program of the server reads these paths of its own.
+    /// Paths that every sandbox grants need no approval.
+    pub fn check_reads(
+        &self,
+        server: &str,
+        reads: &BTreeSet<PathBuf>,
+    ) -> Result<(), ApprovalError> {
+        let mut wanted = reads.iter().filter(|path| needs_approval(path)).peekable();
+        if wanted.peek().is_none() {
+            return Ok(());
+        }
+        let approved = self.head(server)?.map(|head| head.reads);
+        let approved = approved.unwrap_or_default();
+        let new = wanted.find(|path| !path.ancestors().any(|above| approved.contains(above)));
+        new.map_or(Ok(()), |path| {
+            Err(ApprovalError::UnapprovedRead {
+                server: server.to_owned(),
+                path: path.clone(),
+            })
+        })
+    }
+
+    /// Records the user's approval of a server and of what its program reads of its own. Approved definitions of tools
+    /// remain if the command or the sandbox has changed, so that the change does not approve other definitions.
+    /// [`Approvals::forget`] removes them.
+    pub fn approve(
+        &self,
+        server: &str,
+        digest: Digest,
+        reads: &BTreeSet<PathBuf>,
+    ) -> Result<(), ApprovalError> {
         let digest = digest.to_string();
         self.change(server, |known| {
-            let is_known = known.as_ref().is_some_and(|known| known.digest == digest);
+            let is_known = known
+                .as_ref()
+                .is_some_and(|known| known.digest == digest && known.reads == *reads);
             if let Some(known) = known {
                 known.digest = digest;
+                known.reads.clone_from(reads);
             } else {
                 *known = Some(ApprovedServer {
                     digest,
+                    reads: reads.clone(),
                     listed: false,
                     tools: BTreeMap::new(),
                     waiting: BTreeMap::new(),
@@ -343,6 +399,12 @@ fn approved<'a>(
         .ok_or_else(|| ApprovalError::Revoked {
             server: server.to_owned(),
         })
+}
+
+/// Whether reading the path needs an approval: every sandbox grants the programs of the system.
+pub fn needs_approval(path: &Path) -> bool {
+    const SYSTEM: [&str; 3] = ["/usr", "/opt", "/nix/store"];
+    !SYSTEM.iter().any(|dir| path.starts_with(dir))
 }
 
 fn name(tool: &AdoptedTool) -> String {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolRequestParams, ErrorCode};
 use rmcp::service::ServiceError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::Value;
 use toolhost_contract::{
-    Backend, BoxFuture, Call, CallError, Descriptor, ErrorClass, Grant, Outcome, Sink, ToolName,
-    text,
+    Backend, BoxFuture, Call, CallError, Descriptor, Digest, ErrorClass, Grant, Outcome, Sink,
+    ToolName, text,
 };
 
 use crate::connection::{RequestError, error_chain};
@@ -23,17 +24,20 @@ const MAX_MESSAGE: usize = 2_000;
 
 pub struct ServerTools {
     tools: Vec<Descriptor>,
-    /// The server's own name of each tool.
-    own: HashMap<ToolName, String>,
+    /// The server's own name of each tool, and the digest of its definition.
+    own: HashMap<ToolName, (String, Digest)>,
     shared: Arc<ServerShared>,
 }
 
 impl ServerTools {
     pub fn new(shared: &Arc<ServerShared>, listing: &Listing) -> Self {
         let tools = &listing.tools;
-        let own = tools
-            .iter()
-            .map(|one| (one.descriptor.name.clone(), one.definition.tool.clone()));
+        let own = tools.iter().map(|one| {
+            (
+                one.descriptor.name.clone(),
+                (one.definition.tool.clone(), one.definition.digest),
+            )
+        });
         Self {
             own: own.collect(),
             tools: tools.iter().map(|one| one.descriptor.clone()).collect(),
@@ -47,7 +51,7 @@ impl ServerTools {
         limit: std::time::Duration,
         sink: Arc<dyn Sink>,
     ) -> Result<Outcome, CallError> {
-        let own = self.own.get(&call.tool).ok_or_else(|| {
+        let (own, digest) = self.own.get(&call.tool).ok_or_else(|| {
             CallError::new(
                 ErrorClass::NotRegistered,
                 format!("the server no longer has a tool `{}`", call.tool),
@@ -64,26 +68,55 @@ impl ServerTools {
         if let Value::Object(input) = call.input {
             params = params.with_arguments(input);
         }
+        let log_position = self.shared.log.position();
         let work = async {
             let _permit = self.shared.permit().await;
             let live = self.shared.live().await.map_err(|error| error.for_call())?;
-            let result = live.call(params, &running).await;
-            result.map_err(|refused| self.failed(refused))
+            self.check_unchanged(&call.tool, *digest)?;
+            let mut result = live.call(params.clone(), &running).await;
+            if result.as_ref().is_err_and(RequestError::is_session_expired) {
+                let next = self.shared.next_live(&live).await;
+                let next = next.map_err(|error| error.for_call())?;
+                self.check_unchanged(&call.tool, *digest)?;
+                result = next.call(params, &running).await;
+            }
+            result.map_err(|refused| self.failed(refused, log_position))
         };
         let result = running
             .run_with_timeout(limit, work)
             .await
-            .unwrap_or_else(|| Err(self.timed_out(limit)))?;
+            .unwrap_or_else(|| Err(self.timed_out(limit, log_position)))?;
         results::outcome(&self.shared.config.name, result)
     }
 
-    fn timed_out(&self, limit: std::time::Duration) -> CallError {
+    /// A server can change the definition of a tool while a call waits; the call was approved with the earlier one.
+    fn check_unchanged(&self, tool: &ToolName, digest: Digest) -> Result<(), CallError> {
+        let listing = self.shared.listing();
+        let mut tools = listing.iter().flat_map(|listing| &listing.tools);
+        if tools.any(|one| one.descriptor.name == *tool && one.definition.digest == digest) {
+            return Ok(());
+        }
+        let server = &self.shared.config.name;
+        let message = format!(
+            "the server `{server}` no longer offers `{tool}` as it was approved; the call did not run; look at the tool's \
+             definition and call it again"
+        );
+        Err(CallError::new(ErrorClass::Unavailable, message).code("mcp_server_unavailable"))
+    }
+
+    /// What the server wrote since the call began. It can belong to other calls.
+    fn log_since(&self, position: u64) -> Option<String> {
+        let lines = self.shared.log.tail_since(position)?;
+        Some(format!("log of the server since the call began:\n{lines}"))
+    }
+
+    fn timed_out(&self, limit: std::time::Duration, log_position: u64) -> CallError {
         let mut error = CallError::timed_out(limit);
-        error.stderr = self.shared.log.tail();
+        error.stderr = self.log_since(log_position);
         error
     }
 
-    fn failed(&self, refused: RequestError) -> CallError {
+    fn failed(&self, refused: RequestError, log_position: u64) -> CallError {
         let server = &self.shared.config.name;
         let gone = |reason: String| {
             let mut error = CallError::new(
@@ -95,7 +128,7 @@ impl ServerTools {
                 ),
             )
             .code("mcp_server_unavailable");
-            error.stderr = self.shared.log.tail();
+            error.stderr = self.log_since(log_position);
             error
         };
         if let RequestError::Service(error) = &refused
@@ -123,6 +156,13 @@ impl ServerTools {
                 )
                 .code("mcp_error")
             }
+            RequestError::Service(ServiceError::TransportSend(error))
+                if is_connect_error(&*error.error) =>
+            {
+                let reason = text::escape_line(&error_chain(&*error.error), 300);
+                let (server, reason) = (server.clone(), self.shared.log.mask(&reason));
+                ServerError::Connect { server, reason }.for_call()
+            }
             RequestError::Service(ServiceError::TransportSend(error)) => {
                 gone(text::escape_line(&error_chain(&*error.error), 300))
             }
@@ -133,6 +173,14 @@ impl ServerTools {
             .code("mcp_bad_response"),
             RequestError::Service(error) => gone(text::escape_line(&error.to_string(), 300)),
         }
+    }
+}
+
+/// Whether no connection was made, so that the server has not received the request.
+fn is_connect_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(StreamableHttpError::Client::<reqwest::Error>(error)) => error.is_connect(),
+        _ => false,
     }
 }
 

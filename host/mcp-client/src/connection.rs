@@ -7,11 +7,12 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
     CancelledNotificationParam, ClientRequest, InputRequest, InputRequiredResult, InputResponses,
-    ProtocolVersion, RequestId, ServerPeerInfo, ServerResult,
+    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, RequestId, ServerPeerInfo,
+    ServerResult,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions,
-    RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
+    RequestHandle, RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -28,7 +29,7 @@ use crate::handler::Handler;
 use crate::line_filter::LineFilter;
 use crate::log::ServerLogger;
 use crate::running_calls::{CallRegistration, RunningCall, RunningCalls};
-use crate::throttled_transport::{SEND_TIMEOUT, ThrottledTransport};
+use crate::throttled_transport::{SEND_TIMEOUT, ThrottledTransport, is_session_expired};
 
 /// Timeout from the start of a program to the end of initialization. A server that does not answer the first attempt is
 /// initialized a second time; the first attempt takes ten seconds.
@@ -52,6 +53,7 @@ pub struct ConnectionHandle {
     pub peer: Peer<RoleClient>,
     calls: Arc<RunningCalls>,
     pub info: Arc<ServerPeerInfo>,
+    log: Arc<ServerLogger>,
 }
 
 /// Why a request failed.
@@ -60,6 +62,16 @@ pub enum RequestError {
     Service(ServiceError),
     /// The server requested something that is not supported.
     Unsupported(&'static str),
+}
+
+impl RequestError {
+    /// Whether the server no longer knows the session. It has not processed the request.
+    pub fn is_session_expired(&self) -> bool {
+        match self {
+            Self::Service(ServiceError::TransportSend(error)) => is_session_expired(&*error.error),
+            Self::Service(_) | Self::Unsupported(_) => false,
+        }
+    }
 }
 
 impl From<ServiceError> for RequestError {
@@ -108,12 +120,11 @@ impl Connection {
         log: &Arc<ServerLogger>,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
-        let calls = Arc::new(RunningCalls::default());
-        let changed = Arc::new(Notify::new());
         let handler = Handler {
             server: server.to_owned(),
-            calls: Arc::clone(&calls),
-            changed: Arc::clone(&changed),
+            calls: Arc::default(),
+            changed: Arc::default(),
+            session_expired: Arc::default(),
             log: Arc::clone(log),
         };
         let dialed = dial
@@ -125,7 +136,7 @@ impl Connection {
             Box::pin(initialize(handler, dialed.wire, lifecycle, Arc::clone(log)));
         let error = match timeout(INITIALIZE_TIMEOUT, greeting).await {
             Ok(Ok(service)) => {
-                return Self::initialized(server, service, child, calls, changed).await;
+                return Self::initialized(service, child).await;
             }
             Ok(Err(error)) if is_unrecognized(&error) => {
                 if let Some(child) = child {
@@ -157,28 +168,27 @@ impl Connection {
     }
 
     async fn initialized(
-        server: &str,
         service: RunningService<RoleClient, Handler>,
         child: Option<PipedProcess>,
-        calls: Arc<RunningCalls>,
-        changed: Arc<Notify>,
     ) -> Result<Self, ConnectError> {
         let peer = service.peer().clone();
         // Each list must be current, and the response cache is bounded only by a number of pages.
         peer.set_response_cache_config(ClientCacheConfig::disabled())
             .await;
         let info = peer.peer_info().ok_or(ConnectError::UnknownState)?;
+        let handler = service.service();
         let live = Arc::new(ConnectionHandle {
-            server: server.to_owned(),
+            server: handler.server.clone(),
             peer,
-            calls,
+            calls: Arc::clone(&handler.calls),
             info,
+            log: Arc::clone(&handler.log),
         });
         Ok(Self {
             live,
+            changed: Arc::clone(&handler.changed),
             service,
             child,
-            changed,
         })
     }
 }
@@ -208,6 +218,7 @@ async fn initialize(
     lifecycle: ClientLifecycleMode,
     log: Arc<ServerLogger>,
 ) -> Result<RunningService<RoleClient, Handler>, ClientInitializeError> {
+    let session_expired = Arc::clone(&handler.session_expired);
     let service: BoxFuture<'static, _> = match wire {
         ClientTransport::Pipes { read, write } => {
             let transport = ThrottledTransport::new(
@@ -218,11 +229,13 @@ async fn initialize(
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         ClientTransport::Http(transport) => {
-            let transport = ThrottledTransport::new(transport, log);
+            let transport =
+                ThrottledTransport::new(transport, log).with_session_flag(session_expired);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         ClientTransport::Authorized(transport) => {
-            let transport = ThrottledTransport::new(transport, log);
+            let transport =
+                ThrottledTransport::new(transport, log).with_session_flag(session_expired);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
     };
@@ -359,19 +372,41 @@ impl ConnectionHandle {
         running: &Arc<RunningCall>,
     ) -> Result<ServerResult, RequestError> {
         let entered = self.calls.register(Arc::clone(running));
-        let handle = self
-            .peer
-            .send_request_with_option(request, PeerRequestOptions::no_options())
-            .await?;
+        let handle = self.send(request).await?;
         entered.sent(&handle.progress_token, &handle.id);
+        let result = self.receive(handle).await;
+        entered.answered();
+        Ok(result?)
+    }
+
+    /// Requests a page of the list of tools. Dropping the future cancels the request at the server.
+    pub async fn list_tools(&self, cursor: Option<String>) -> Result<ServerResult, ServiceError> {
+        let mut params = PaginatedRequestParams::default();
+        params.cursor = cursor;
+        let request = ListToolsRequest::with_param(params);
+        let handle = self.send(ClientRequest::ListToolsRequest(request)).await?;
+        self.receive(handle).await
+    }
+
+    async fn send(
+        &self,
+        request: ClientRequest,
+    ) -> Result<RequestHandle<RoleClient>, ServiceError> {
+        let options = PeerRequestOptions::no_options();
+        self.peer.send_request_with_option(request, options).await
+    }
+
+    async fn receive(
+        &self,
+        handle: RequestHandle<RoleClient>,
+    ) -> Result<ServerResult, ServiceError> {
         let mut abandon = CancelOnDrop {
             peer: &self.peer,
             id: Some(handle.id.clone()),
         };
         let result = handle.await_response().await;
         abandon.id = None;
-        entered.answered();
-        Ok(result?)
+        result
     }
 
     /// See [`RunningCalls::register_resources`].
@@ -394,9 +429,13 @@ impl ConnectionHandle {
         for (key, request) in result.input_requests.unwrap_or_default() {
             let response = match request {
                 InputRequest::Elicitation(request) => {
-                    let answer =
-                        elicitation::answer_elicitation(&self.server, running, request.params)
-                            .await;
+                    let answer = elicitation::answer_elicitation(
+                        &self.server,
+                        running,
+                        request.params,
+                        &self.log,
+                    )
+                    .await;
                     serde_json::to_value(answer)
                 }
                 InputRequest::ListRoots(_) => Ok(serde_json::json!({"roots": []})),

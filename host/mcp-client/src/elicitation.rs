@@ -1,10 +1,13 @@
 //! Elicitation requests of a server as questions to the user. The question states the server first; requests that
-//! cannot be expressed as plain questions are declined.
+//! cannot be expressed as plain questions are declined. Answers that do not fit are asked for once more.
+
+use std::collections::BTreeMap;
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value, json};
 use toolhost_contract::{AnswerOption, UserAnswer, UserQuestion, UserQuestionKind, text};
 
+use crate::log::ServerLogger;
 use crate::running_calls::RunningCall;
 
 const MAX_MESSAGE: usize = 2_000;
@@ -22,6 +25,23 @@ struct FormField {
     read: AnswerFormat,
     default: Option<Value>,
     required: bool,
+    limits: AnswerLimits,
+}
+
+/// Limits of a number, of the length of a text, or of the number of choices.
+#[derive(Debug, Default, PartialEq)]
+struct AnswerLimits {
+    least: Option<f64>,
+    most: Option<f64>,
+    unit: &'static str,
+}
+
+/// Why a form has no content.
+#[derive(Debug, PartialEq)]
+enum FormError {
+    Declined,
+    /// What is wrong with the answers, by the index of the field.
+    Invalid(BTreeMap<usize, String>),
 }
 
 #[derive(Debug, PartialEq)]
@@ -40,6 +60,7 @@ pub async fn answer_elicitation(
     server: &str,
     running: &RunningCall,
     request: ElicitRequestParams,
+    log: &ServerLogger,
 ) -> ElicitResult {
     let decline = ElicitResult::new(ElicitationAction::Decline);
     let ElicitRequestParams::FormElicitationParams {
@@ -59,17 +80,46 @@ pub async fn answer_elicitation(
     } else {
         fields.iter().map(|field| field.query.clone()).collect()
     };
-    let mut replies = Vec::new();
-    for page in queries.chunks(MAX_QUESTIONS) {
-        match running.ask(page.to_vec()).await {
-            Ok(more) => replies.extend(more),
-            Err(_) => return decline,
+    let Some(mut replies) = ask_all(running, &queries).await else {
+        return decline;
+    };
+    let mut content = form_content(&fields, &replies);
+    if let Err(FormError::Invalid(problems)) = &content {
+        let again = problems.iter().map(|(at, problem)| {
+            let mut query = queries[*at].clone();
+            query.question = format!("{}\n{problem}", query.question);
+            query
+        });
+        let Some(corrected) = ask_all(running, &again.collect::<Vec<_>>()).await else {
+            return decline;
+        };
+        for (at, reply) in problems.keys().zip(corrected) {
+            replies[*at] = reply;
+        }
+        content = form_content(&fields, &replies);
+    }
+    match content {
+        Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+        Err(FormError::Declined) => decline,
+        Err(FormError::Invalid(problems)) => {
+            for (at, problem) in problems {
+                let name = text::escape_line(&fields[at].name, MAX_LABEL);
+                log.line(&format!(
+                    "a question was declined, because the answer for `{name}` does not fit: {problem}"
+                ));
+            }
+            decline
         }
     }
-    match form_content(&fields, &replies) {
-        Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
-        None => decline,
+}
+
+/// `None`: the user does not answer.
+async fn ask_all(running: &RunningCall, queries: &[UserQuestion]) -> Option<Vec<UserAnswer>> {
+    let mut replies = Vec::new();
+    for page in queries.chunks(MAX_QUESTIONS) {
+        replies.extend(running.ask(page.to_vec()).await.ok()?);
     }
+    (replies.len() == queries.len()).then_some(replies)
 }
 
 /// Returns `None` if the form cannot be expressed as plain questions.
@@ -117,6 +167,8 @@ fn field(
         ),
         _ => return None,
     };
+    let limits = AnswerLimits::of(property, &read);
+    let caption = format!("{caption}{}", limits.hint(property, required));
     let mut query = query(server, message, &caption, kind);
     if let AnswerFormat::One(options) | AnswerFormat::Many(options) = &read {
         query.options = options
@@ -142,6 +194,7 @@ fn field(
         read,
         default,
         required,
+        limits,
     })
 }
 
@@ -194,34 +247,111 @@ fn query(server: &str, message: &str, caption: &str, kind: UserQuestionKind) -> 
     }
 }
 
-/// Returns `None` if a reply is not valid.
-fn form_content(fields: &[FormField], replies: &[UserAnswer]) -> Option<Value> {
+fn form_content(fields: &[FormField], replies: &[UserAnswer]) -> Result<Value, FormError> {
     if fields.is_empty() {
-        return matches!(replies, [UserAnswer::YesNo(true)]).then(|| json!({}));
+        return match replies {
+            [UserAnswer::YesNo(true)] => Ok(json!({})),
+            _ => Err(FormError::Declined),
+        };
     }
     if fields.len() != replies.len() {
-        return None;
+        return Err(FormError::Declined);
     }
     let mut content = Map::new();
-    for (field, reply) in fields.iter().zip(replies) {
+    let mut problems = BTreeMap::new();
+    for (at, (field, reply)) in fields.iter().zip(replies).enumerate() {
         match field.value(reply) {
-            Some(value) => {
-                content.insert(field.name.clone(), value);
-            }
-            None if field.required => return None,
-            None => {}
+            Ok(Some(value)) => drop(content.insert(field.name.clone(), value)),
+            Ok(None) => {}
+            Err(problem) => drop(problems.insert(at, problem)),
         }
     }
-    Some(Value::Object(content))
+    if problems.is_empty() {
+        Ok(Value::Object(content))
+    } else {
+        Err(FormError::Invalid(problems))
+    }
+}
+
+impl AnswerLimits {
+    fn of(property: &Value, read: &AnswerFormat) -> Self {
+        let (least, most, unit) = match read {
+            AnswerFormat::Number | AnswerFormat::Integer => ("minimum", "maximum", ""),
+            AnswerFormat::Text => ("minLength", "maxLength", " characters"),
+            AnswerFormat::Many(_) => ("minItems", "maxItems", " choices"),
+            AnswerFormat::YesNo | AnswerFormat::One(_) => return Self::default(),
+        };
+        Self {
+            least: property[least].as_f64(),
+            most: property[most].as_f64(),
+            unit,
+        }
+    }
+
+    /// Type, limits and whether an answer is optional, for the user.
+    fn hint(&self, property: &Value, required: bool) -> String {
+        let unit = self.unit;
+        let plain = |kind: &&str| matches!(*kind, "number" | "integer");
+        let parts = [
+            property["type"].as_str().filter(plain).map(str::to_owned),
+            property["format"].as_str().map(str::to_owned),
+            self.least.map(|least| format!("at least {least}{unit}")),
+            self.most.map(|most| format!("at most {most}{unit}")),
+            (!required).then(|| "optional".to_owned()),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", parts.join(", "))
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "lengths are short")]
+    fn check(&self, value: &Value) -> Result<(), String> {
+        let size = match value {
+            Value::String(text) => text.chars().count() as f64,
+            Value::Array(items) => items.len() as f64,
+            value => value.as_f64().unwrap_or_default(),
+        };
+        let unit = self.unit;
+        match (self.least, self.most) {
+            (Some(least), _) if size < least => Err(format!("It must be at least {least}{unit}.")),
+            (_, Some(most)) if size > most => Err(format!("It must be at most {most}{unit}.")),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl FormField {
-    fn value(&self, reply: &UserAnswer) -> Option<Value> {
-        if let UserAnswer::Text(text) = reply
-            && text.is_empty()
-        {
-            return self.default.clone();
+    /// The value of an answer; none for an optional field that the user leaves empty. An error is a sentence.
+    fn value(&self, reply: &UserAnswer) -> Result<Option<Value>, String> {
+        let is_empty = match reply {
+            UserAnswer::Text(text) => text.is_empty(),
+            UserAnswer::Labels(labels) => labels.is_empty() && self.default.is_some(),
+            UserAnswer::YesNo(_) => false,
+        };
+        if is_empty {
+            return match &self.default {
+                None if self.required => Err("It must not be empty.".to_owned()),
+                default => Ok(default.clone()),
+            };
         }
+        let value = self.parse(reply).ok_or_else(|| {
+            let expected = match self.read {
+                AnswerFormat::YesNo => "yes or no",
+                AnswerFormat::Text => "a text",
+                AnswerFormat::Number => "a number",
+                AnswerFormat::Integer => "an integer",
+                AnswerFormat::One(_) | AnswerFormat::Many(_) => "one of the options",
+            };
+            format!("It must be {expected}.")
+        })?;
+        self.limits.check(&value)?;
+        Ok(Some(value))
+    }
+
+    fn parse(&self, reply: &UserAnswer) -> Option<Value> {
         let of_label = |options: &[(String, Value)], chosen: &str| {
             let found = options.iter().find(|(label, _)| label == chosen)?;
             Some(found.1.clone())
@@ -262,8 +392,8 @@ mod tests {
 
     fn check(schema: Value, replies: &[UserAnswer], expected: Option<Value>) {
         let shown = schema.to_string();
-        let found =
-            fields("one", "Tell me", &schema).and_then(|fields| form_content(&fields, replies));
+        let found = fields("one", "Tell me", &schema)
+            .and_then(|fields| form_content(&fields, replies).ok());
         assert_eq!(found, expected, "{shown}");
     }
 
@@ -333,6 +463,37 @@ mod tests {
             .map(|at| (at.to_string(), json!({"type": "string"})))
             .collect();
         check(json!({"properties": many}), &[], None);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_a_problem_that_is_stated() {
+        let problem = |property: Value, answer: &str| {
+            let schema = json!({"properties": {"a": property}});
+            let fields = fields("one", "Tell me", &schema).unwrap();
+            match form_content(&fields, &[text(answer)]) {
+                Ok(content) => content.to_string(),
+                Err(FormError::Invalid(problems)) => problems[&0].clone(),
+                Err(FormError::Declined) => "declined".to_owned(),
+            }
+        };
+        let integer = json!({"type": "integer", "minimum": 0, "maximum": 9});
+        assert_eq!(problem(integer.clone(), "abc"), "It must be an integer.");
+        assert_eq!(problem(integer.clone(), "-5"), "It must be at least 0.");
+        assert_eq!(problem(integer.clone(), "10"), "It must be at most 9.");
+        assert_eq!(problem(integer.clone(), "7"), r#"{"a":7}"#);
+        assert_eq!(problem(integer.clone(), ""), "{}");
+        let name = json!({"type": "string", "maxLength": 2});
+        assert_eq!(problem(name, "abc"), "It must be at most 2 characters.");
+        let schema = json!({"properties": {"a": integer}});
+        let fields = fields("one", "Tell me", &schema).unwrap();
+        assert!(
+            fields[0]
+                .query
+                .question
+                .ends_with("a (integer, at least 0, at most 9, optional)"),
+            "{}",
+            fields[0].query.question
+        );
     }
 
     #[test]

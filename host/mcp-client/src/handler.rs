@@ -6,6 +6,7 @@
 )]
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
@@ -29,6 +30,8 @@ pub struct Handler {
     pub calls: Arc<RunningCalls>,
     /// Notified when the list of tools has changed.
     pub changed: Arc<Notify>,
+    /// Set when a server with an address no longer knows the session.
+    pub session_expired: Arc<AtomicBool>,
     pub log: Arc<ServerLogger>,
 }
 
@@ -45,7 +48,7 @@ impl Handler {
         };
         match asker {
             Ok(asker) => tokio::select! {
-                answer = elicitation::answer_elicitation(&self.server, &asker.running, request) => Ok(answer),
+                answer = elicitation::answer_elicitation(&self.server, &asker.running, request, &self.log) => Ok(answer),
                 () = self.calls.ended(&asker) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
             },
             Err(UnassignedQuestion::NoCall) => Ok(ElicitResult::new(ElicitationAction::Decline)),

@@ -40,7 +40,9 @@ mod tool_conversion;
 mod tool_names;
 mod web;
 
-pub use approvals::{ApprovalError, Approvals, ApprovedDefinition, ToolChange, ToolComparison};
+pub use approvals::{
+    ApprovalError, Approvals, ApprovedDefinition, ToolChange, ToolComparison, needs_approval,
+};
 pub use backend::ServerTools;
 pub use config::{
     HiddenValue, OAuth, ServerAddress, ServerConfig, ServerProgram, TIMEOUT, TransportConfig,

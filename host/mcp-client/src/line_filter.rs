@@ -1,20 +1,25 @@
 //! Filters the lines of a server before they are parsed: a line with too many values is cut off, which makes it
-//! invalid.
+//! invalid. Lines that are not JSON, which the library ignores, are logged.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
+use toolhost_contract::text;
 use toolhost_contract::value_counter::{MAX_VALUES, ValueCounter};
 
 use crate::log::ServerLogger;
+
+const MAX_SHOWN: usize = 200;
 
 pub struct LineFilter<R> {
     inner: R,
     shape: ValueCounter,
     /// Skipping up to the end of a line that was cut off.
     skipping: bool,
+    /// Whether only spaces of the current line were read.
+    is_line_empty: bool,
     log: Arc<ServerLogger>,
 }
 
@@ -24,7 +29,22 @@ impl<R> LineFilter<R> {
             inner,
             shape: ValueCounter::default(),
             skipping: false,
+            is_line_empty: true,
             log,
+        }
+    }
+
+    /// Logs a line that cannot be a message.
+    fn check_start(&mut self, part: &[u8]) {
+        let part = part.trim_ascii();
+        if part.is_empty() || !std::mem::take(&mut self.is_line_empty) {
+            return;
+        }
+        if !matches!(part[0], b'{' | b'[') {
+            let line = text::escape_line(&String::from_utf8_lossy(part), MAX_SHOWN);
+            self.log.line(&format!(
+                "a line of its standard output is not a message and was ignored: {line}"
+            ));
         }
     }
 
@@ -34,6 +54,7 @@ impl<R> LineFilter<R> {
         while from < bytes.len() {
             let end = bytes[from..].iter().position(|&b| b == b'\n');
             let next = end.map_or(bytes.len(), |end| from + end + 1);
+            self.check_start(&bytes[from..next]);
             if !self.skipping {
                 match self.shape.count(&bytes[from..next]) {
                     Ok(()) => {
@@ -56,6 +77,7 @@ impl<R> LineFilter<R> {
             if end.is_some() {
                 self.shape = ValueCounter::default();
                 self.skipping = false;
+                self.is_line_empty = true;
             }
             from = next;
         }
@@ -102,6 +124,23 @@ mod tests {
         let mut lines = LineFilter::new(inner, Arc::clone(&log));
         lines.read_to_string(&mut out).await.unwrap();
         assert_eq!(out, expected);
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_no_messages_are_logged() {
+        let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let written = Arc::clone(&lines);
+        let log = ServerLogger::new(Arc::new(move |line: &str| {
+            written.lock().unwrap().push(line.to_owned());
+        }));
+        let output = b"Listening\x1b\n\n  {\"a\":1}\n42\n";
+        let mut filter = LineFilter::new(&output[..], Arc::new(log));
+        let mut out = Vec::new();
+        filter.read_to_end(&mut out).await.unwrap();
+        assert_eq!(out, output);
+        let start = "a line of its standard output is not a message and was ignored: ";
+        let expected = [format!("{start}Listening\\u{{1b}}"), format!("{start}42")];
+        assert_eq!(*lines.lock().unwrap(), expected);
     }
 
     #[tokio::test]

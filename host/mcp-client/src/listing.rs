@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{PaginatedRequestParams, Tool};
+use rmcp::model::{CustomResult, ServerResult, Tool};
+use serde::Deserialize as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use toolhost_contract::value_counter::parsed_size;
@@ -16,6 +17,7 @@ use crate::error::{ServerError, auth_challenge};
 use crate::tool_conversion::{AdoptedTool, ExcludedTool, MAX_TOOLS, ToolCheck, convert_tools};
 
 const MAX_PAGES: usize = 200;
+const MAX_REASON: usize = 300;
 /// Maximum size of all pages together, in memory.
 const MAX_BYTES: usize = 32 << 20;
 /// Timeout for all pages together.
@@ -51,9 +53,9 @@ pub async fn list(
     live: &ConnectionHandle,
     checks: &ListingChecks,
 ) -> Result<Listing, ServerError> {
-    let (tools, cut) = fetch(config, live).await?;
+    let (tools, unusable) = fetch(config, live).await?;
     let (resolved, mut left_out) = checks.check_tools(config, tools).await?;
-    left_out.extend(cut);
+    left_out.extend(unusable);
     let changed = resolved.changed.iter();
     left_out.extend(changed.map(|change| ExcludedTool::changed(&config.name, change)));
     let reported_name = live
@@ -72,24 +74,23 @@ pub async fn list(
     })
 }
 
-/// Fetches all pages up to the limits, and states what was cut off.
+/// Fetches all pages up to the limits, and states which tools are malformed and what was cut off.
 async fn fetch(
     config: &ServerConfig,
     live: &ConnectionHandle,
-) -> Result<(Vec<Tool>, Option<ExcludedTool>), ServerError> {
+) -> Result<(Vec<Tool>, Vec<ExcludedTool>), ServerError> {
     let failed = |reason: String| ServerError::List {
         server: config.name.clone(),
         reason: config.mask(&text::escape_line(&reason, 300)),
     };
     let pages = async {
         let mut tools: Vec<Tool> = Vec::new();
+        let mut malformed = Vec::new();
         let mut bytes = 0;
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
-            let mut params = PaginatedRequestParams::default();
-            params.cursor = cursor.take();
-            let requested = params.cursor.clone();
-            let page = live.peer.list_tools(Some(params)).await;
+            let requested: Option<String> = cursor.take();
+            let page = live.list_tools(requested.clone()).await;
             let page = page.map_err(|error| match auth_challenge(&error) {
                 Some(challenge) => ServerError::LoginRequired {
                     server: config.name.clone(),
@@ -101,13 +102,16 @@ async fn fetch(
             if bytes > MAX_BYTES {
                 break;
             }
+            let page = ToolPage::parse(page).map_err(&failed)?;
             tools.extend(page.tools);
+            let wanted = |one: &ExcludedTool| config.includes(&one.tool);
+            malformed.extend(page.malformed.into_iter().filter(wanted));
             match page.next_cursor {
-                None => return Ok((tools, None)),
+                None => return Ok((tools, malformed)),
                 next if next == requested => break,
                 next => cursor = next,
             }
-            if tools.len() > MAX_TOOLS {
+            if tools.len() + malformed.len() > MAX_TOOLS {
                 break;
             }
         }
@@ -119,12 +123,13 @@ async fn fetch(
                 tools.len()
             ),
         );
-        Ok((tools, Some(rest)))
+        malformed.push(rest);
+        Ok((tools, malformed))
     };
     if live.info.capabilities.tools.is_none() {
-        return Ok((Vec::new(), None));
+        return Ok((Vec::new(), Vec::new()));
     }
-    let (mut tools, mut cut) = timeout(LIST_TIMEOUT, pages).await.map_err(|_| {
+    let (mut tools, mut left_out) = timeout(LIST_TIMEOUT, pages).await.map_err(|_| {
         failed(format!(
             "it did not answer within {} s",
             LIST_TIMEOUT.as_secs()
@@ -133,9 +138,54 @@ async fn fetch(
     if tools.len() > MAX_TOOLS {
         let reason = format!("{} tools, the limit is {MAX_TOOLS}", tools.len());
         tools.truncate(MAX_TOOLS);
-        cut = Some(ExcludedTool::new("…", reason));
+        left_out.push(ExcludedTool::new("…", reason));
     }
-    Ok((tools, cut))
+    Ok((tools, left_out))
+}
+
+/// A page of the list of tools.
+struct ToolPage {
+    tools: Vec<Tool>,
+    malformed: Vec<ExcludedTool>,
+    next_cursor: Option<String>,
+}
+
+impl ToolPage {
+    /// Parses the tools one by one if they are not all valid.
+    fn parse(page: ServerResult) -> Result<Self, String> {
+        let page = match page {
+            ServerResult::ListToolsResult(page) => {
+                return Ok(Self {
+                    tools: page.tools,
+                    malformed: Vec::new(),
+                    next_cursor: page.next_cursor,
+                });
+            }
+            ServerResult::CustomResult(CustomResult(page)) => page,
+            _ => return Err("it returned a result of another kind".to_owned()),
+        };
+        let Some(listed) = page["tools"].as_array() else {
+            return Err("its result has no array `tools`".to_owned());
+        };
+        let mut parsed = Self {
+            tools: Vec::new(),
+            malformed: Vec::new(),
+            next_cursor: page["nextCursor"].as_str().map(str::to_owned),
+        };
+        for (at, tool) in listed.iter().enumerate() {
+            match Tool::deserialize(tool) {
+                Ok(tool) => parsed.tools.push(tool),
+                Err(error) => {
+                    let name = tool["name"].as_str();
+                    let name = name.map_or_else(|| format!("#{}", at + 1), str::to_owned);
+                    let reason = text::escape_line(&error.to_string(), MAX_REASON);
+                    let reason = format!("its definition is not valid: {reason}");
+                    parsed.malformed.push(ExcludedTool::new(&name, reason));
+                }
+            }
+        }
+        Ok(parsed)
+    }
 }
 
 fn digest(config: &ServerConfig, tools: &[AdoptedTool]) -> Digest {

@@ -33,6 +33,8 @@ struct LogState {
     lines: u64,
     dropped: u64,
     last: VecDeque<String>,
+    /// Number of all lines that were kept in `last`.
+    total: u64,
 }
 
 impl ServerLogger {
@@ -47,6 +49,7 @@ impl ServerLogger {
             lines: 0,
             dropped: 0,
             last: VecDeque::new(),
+            total: 0,
         };
         Self {
             secrets,
@@ -77,6 +80,7 @@ impl ServerLogger {
             state.last.pop_front();
         }
         state.last.push_back(line.clone());
+        state.total += 1;
         if state.lines > LINES_PER_SECOND {
             state.dropped += 1;
             return;
@@ -88,10 +92,29 @@ impl ServerLogger {
         (self.write)(&mask_text(&line));
     }
 
+    /// Forgets the last lines, which belong to an earlier process.
+    pub fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.last.clear();
+    }
+
+    /// The position of the next line, for [`ServerLogger::tail_since`].
+    pub fn position(&self) -> u64 {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.total
+    }
+
     /// The end of the last lines, with everything masked that looks like a secret.
     pub fn tail(&self) -> Option<String> {
+        self.tail_since(0)
+    }
+
+    /// Like [`ServerLogger::tail`], without lines before this position.
+    pub fn tail_since(&self, position: u64) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = state.last.iter().map(String::as_str).collect();
+        let newer = usize::try_from(state.total - position).unwrap_or(usize::MAX);
+        let older = state.last.len().saturating_sub(newer);
+        let lines: Vec<&str> = state.last.iter().skip(older).map(String::as_str).collect();
         let lines = (!lines.is_empty()).then(|| lines.join("\n"))?;
         drop(state);
         let shown = mask_text(&lines);
@@ -159,12 +182,18 @@ mod tests {
         assert_eq!(lines.lock().unwrap().len(), 100);
         tokio::time::advance(Duration::from_secs(2)).await;
         log.line("after");
-        let lines = lines.lock().unwrap();
+        let lines = lines.lock().unwrap().clone();
         assert_eq!(lines[0], "a\\u{1b}[2J");
         assert!(lines[1].ends_with("x… (+3000 bytes)"), "{}", lines[1]);
         assert_eq!(lines[2], "last");
         assert_eq!(lines[100..], ["(903 lines were dropped)", "after"]);
         assert_eq!(log.tail().unwrap().lines().count(), MAX_LAST_LINES);
+        let position = log.position();
+        assert_eq!(log.tail_since(position), None);
+        log.line("during the call");
+        assert_eq!(log.tail_since(position).unwrap(), "during the call");
+        log.clear();
+        assert_eq!(log.tail(), None);
     }
 
     #[test]

@@ -184,7 +184,14 @@ impl LoginStore {
         challenge: Option<String>,
         back: &str,
     ) -> Result<AuthorizationSession, String> {
-        let message = |error: AuthError| error.to_string();
+        let message = |error: AuthError| match error {
+            AuthError::NoAuthorizationSupport => {
+                "the server offers no OAuth login; set a token in its `headers` as \
+                 `Authorization = \"Bearer …\"`"
+                    .to_owned()
+            }
+            error => error.to_string(),
+        };
         let mut manager = AuthorizationManager::new(address.url.clone())
             .await
             .map_err(message)?;

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use toolhost_contract::BoxFuture;
 use toolhost_process::{PipedNetwork, PipedSandbox, ProgramAccess, RefusedAccesses};
 
+use crate::approvals::Approvals;
 use crate::private_files::private_folder;
 
 /// The sandbox of a server, which is part of what the user approves.
@@ -133,6 +134,8 @@ pub struct SandboxContext {
     pub hidden: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
     pub serve_proxy: Arc<ServeProxy>,
+    /// Approvals, which cover what a program may read of its own.
+    pub approvals: Arc<Approvals>,
     /// Records what is refused. A recorded program is slower, and gets the proxy even if no host is allowed.
     pub record: Option<AccessLog>,
 }
@@ -143,7 +146,6 @@ impl SandboxContext {
         &self,
         server: &str,
         profile: &ServerProfile,
-        certificates: Vec<PathBuf>,
     ) -> io::Result<PipedSandbox> {
         let data = self.data.as_ref().ok_or_else(|| {
             io::Error::other("the host has no state directory for the server's own files; set HOME or, in a library, `Builder::state`")
@@ -162,7 +164,7 @@ impl SandboxContext {
             data,
             read: profile.read.clone(),
             write: profile.write.clone(),
-            certificates,
+            program: BTreeSet::new(),
             network,
             hidden: self.hidden.clone(),
             read_only: self.read_only.clone(),

@@ -1,8 +1,8 @@
 //! The lifecycle of one server while the host runs: connect, list, watch, and reconnect after a loss.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
@@ -71,7 +71,7 @@ pub struct ServerShared {
     pub ask: Option<Arc<AskUser>>,
     permits: Semaphore,
     state: watch::Sender<ServerState>,
-    listing: Mutex<Option<Arc<Listing>>>,
+    listing: watch::Sender<Option<Arc<Listing>>>,
     relist: Notify,
 }
 
@@ -90,7 +90,7 @@ impl Server {
             ask: context.ask,
             permits: Semaphore::new(MAX_CONCURRENT_CALLS as usize),
             state: watch::Sender::new(ServerState::Starting),
-            listing: Mutex::default(),
+            listing: watch::Sender::default(),
             relist: Notify::new(),
         });
         let (stop, stopped) = watch::channel(false);
@@ -139,8 +139,7 @@ impl ServerShared {
 
     /// The last listing.
     pub fn listing(&self) -> Option<Arc<Listing>> {
-        let listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        listing.clone()
+        self.listing.borrow().clone()
     }
 
     /// Waits for the end of the first attempt.
@@ -151,14 +150,38 @@ impl ServerShared {
         match (state.unwrap_or(ServerState::Stopped), self.listing()) {
             (ServerState::Up(_), Some(listing)) => Ok(listing),
             (ServerState::GaveUp { error }, _) => Err(error),
+            // The caller does not wait for the next attempt.
+            (ServerState::Waiting { reason, .. }, _) => Err(ServerError::Down {
+                server: self.config.name.clone(),
+                reason,
+            }),
             (state, _) => Err(self.unavailable(&state)),
         }
     }
 
     /// The connection; waits while there is none yet.
     pub async fn live(&self) -> Result<Arc<ConnectionHandle>, ServerError> {
+        self.wait_live(|_| true).await
+    }
+
+    /// The connection after `previous`.
+    pub async fn next_live(
+        &self,
+        previous: &Arc<ConnectionHandle>,
+    ) -> Result<Arc<ConnectionHandle>, ServerError> {
+        self.wait_live(|live| !Arc::ptr_eq(live, previous)).await
+    }
+
+    async fn wait_live(
+        &self,
+        is_wanted: impl Fn(&Arc<ConnectionHandle>) -> bool,
+    ) -> Result<Arc<ConnectionHandle>, ServerError> {
         let mut state = self.state.subscribe();
-        let over = state.wait_for(|state| !matches!(state, ServerState::Starting));
+        let over = state.wait_for(|state| match state {
+            ServerState::Starting => false,
+            ServerState::Up(live) => is_wanted(live),
+            ServerState::Waiting { .. } | ServerState::GaveUp { .. } | ServerState::Stopped => true,
+        });
         match over.await.map(|state| state.clone()) {
             Ok(ServerState::Up(live)) => Ok(live),
             Ok(ServerState::GaveUp { error }) => Err(error),
@@ -170,6 +193,23 @@ impl ServerShared {
     /// Requests a new listing, for example after definitions were approved.
     pub fn list_again(&self) {
         self.relist.notify_one();
+    }
+
+    /// Requests a new listing and waits for it. Returns whether other tools are served or left out; false if the server is
+    /// not connected or does not list its tools within `limit`.
+    pub async fn has_changed(&self, limit: Duration) -> bool {
+        let mut stored = self.listing.subscribe();
+        let before = stored.borrow_and_update().clone();
+        if !matches!(self.state(), ServerState::Up(_)) {
+            return false;
+        }
+        self.list_again();
+        let is_listed = matches!(timeout(limit, stored.changed()).await, Ok(Ok(())));
+        let now = stored.borrow();
+        match (&before, &*now) {
+            (Some(before), Some(now)) => is_listed && !before.is_same(now),
+            _ => is_listed,
+        }
     }
 
     fn unavailable(&self, state: &ServerState) -> ServerError {
@@ -194,8 +234,7 @@ impl ServerShared {
     }
 
     fn store_listing(&self, listing: &Arc<Listing>) {
-        let mut stored = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        *stored = Some(Arc::clone(listing));
+        self.listing.send_replace(Some(Arc::clone(listing)));
     }
 }
 
@@ -232,6 +271,8 @@ impl ServerSupervisor {
                     }
                     match end {
                         ConnectionEnd::Stopped => break,
+                        // Servers end sessions that are not used, so it is no failure.
+                        ConnectionEnd::SessionExpired => continue,
                         ConnectionEnd::Lost(reason) => format!("{reason}{}", self.last_lines()),
                         ConnectionEnd::Refused(error) => {
                             self.give_up(error);
@@ -338,10 +379,15 @@ impl ServerSupervisor {
     /// an approval can differ nevertheless.
     fn update_listing(&self, listing: Arc<Listing>) {
         let before = self.shared.listing();
-        self.shared.store_listing(&listing);
+        self.shared.listing.send_if_modified(|stored| {
+            *stored = Some(Arc::clone(&listing));
+            false
+        });
         if before.is_none_or(|before| !before.is_same(&listing)) {
             self.emit(ServerEvent::Listed(listing));
         }
+        // Notified when the tools are registered.
+        self.shared.listing.send_modify(|_| ());
     }
 
     async fn watch(&self, link: Connection) -> ConnectionEnd {
@@ -359,6 +405,8 @@ impl ServerSupervisor {
         // Running calls get their error now, not after the cleanup.
         self.shared.set_state(match &end {
             ConnectionEnd::Stopped => ServerState::Stopped,
+            // Calls wait for the next session.
+            ConnectionEnd::SessionExpired => ServerState::Starting,
             ConnectionEnd::Lost(reason) => ServerState::Waiting {
                 reason: reason.clone(),
                 wait: MIN_BACKOFF,
@@ -429,6 +477,8 @@ enum ConnectionEnd {
     /// The host shuts down.
     Stopped,
     Lost(String),
+    /// The server no longer knows the session. Its tools are listed again in the next one, because they can differ.
+    SessionExpired,
     /// The server must not be used any longer.
     Refused(ServerError),
 }
@@ -440,7 +490,7 @@ async fn wait_for_end(
 ) -> ConnectionEnd {
     tokio::select! {
         _ = stopped.wait_for(|stop| *stop) => ConnectionEnd::Stopped,
-        () = wait_closed(service) => ConnectionEnd::Lost("its connection was closed".to_owned()),
+        end = wait_closed(service) => end,
         exit = wait_exit(child) => ConnectionEnd::Lost(format!("it ended: {exit}")),
     }
 }
@@ -480,12 +530,16 @@ async fn next_change(listening: &mut Option<Subscription>) -> SubscriptionState 
     }
 }
 
-async fn wait_closed(service: &RunningService<RoleClient, Handler>) {
+async fn wait_closed(service: &RunningService<RoleClient, Handler>) -> ConnectionEnd {
     // There is no event for it. A program, which is the usual case, reports its end.
     const GLANCE: Duration = Duration::from_millis(100);
     while !service.peer().is_transport_closed() && !service.is_closed() {
+        if service.service().session_expired.load(Ordering::Relaxed) {
+            return ConnectionEnd::SessionExpired;
+        }
         sleep(GLANCE).await;
     }
+    ConnectionEnd::Lost("its connection was closed".to_owned())
 }
 
 async fn wait_exit(child: &mut Option<toolhost_process::PipedProcess>) -> String {

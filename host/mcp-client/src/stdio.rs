@@ -1,13 +1,14 @@
 //! Local servers over standard input and output. A program gets only its configured variables, runs in its sandbox, and
 //! never outlives the host.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use toolhost_contract::BoxFuture;
 use toolhost_process::{
     AllowedPrograms, Launcher, PipedCommand, PipedNetwork, PipedProcess, PipedSandbox, Pipes,
-    program_reads, proxy_variables,
+    certificate_reads, program_reads, proxy_variables,
 };
 
 use crate::config::ServerProgram;
@@ -101,17 +102,57 @@ impl StdioDialer {
         }
     }
 
-    /// The files and directories of the program that its sandbox grants without a setting.
-    pub fn program_reads(&self) -> Vec<PathBuf> {
+    /// The files and directories of the program that its sandbox grants without a setting. None if it has no sandbox.
+    pub fn program_reads(&self) -> BTreeSet<PathBuf> {
+        if self.program.sandbox == ServerSandbox::Unconfined {
+            return BTreeSet::new();
+        }
         let command = self.command(None);
         let found = AllowedPrograms::Any.find(&command.program, &command.path);
-        let writable = match &self.program.sandbox {
+        let reads = found.map(|program| program_reads(&command, &program, &self.writable()));
+        reads.unwrap_or_default()
+    }
+
+    /// The files with certificates that its sandbox grants, because variables of the host name them.
+    pub fn certificate_reads(&self) -> BTreeSet<PathBuf> {
+        match self.program.sandbox {
+            ServerSandbox::Confined(_) => certificate_reads(&self.certificates(), &self.writable()),
+            ServerSandbox::Unconfined => BTreeSet::new(),
+        }
+    }
+
+    /// What the program can write in its sandbox.
+    fn writable(&self) -> Vec<PathBuf> {
+        let data = self.sandbox.as_ref().and_then(|context| {
+            let data = context.data.as_ref()?.join(&self.server);
+            data.canonicalize().ok()
+        });
+        let granted = match &self.program.sandbox {
             ServerSandbox::Confined(profile) => &profile.write[..],
             ServerSandbox::Unconfined => &[],
         };
-        let certificates = self.certificates();
-        let reads = found.map(|program| program_reads(&command, &program, &certificates, writable));
-        reads.unwrap_or_default().into_iter().collect()
+        granted.iter().cloned().chain(data).collect()
+    }
+
+    /// Returns the sandbox if the approval of the server covers what the program reads of its own: a file that was
+    /// created after the approval can make another directory its package.
+    fn prepare_sandbox(&self) -> Result<Option<PipedSandbox>, ServerError> {
+        let Some((context, profile)) = self.confinement()? else {
+            return Ok(None);
+        };
+        let mut sandbox = context
+            .prepare(&self.server, profile)
+            .map_err(|error| self.failed(&error.to_string()))?;
+        sandbox.program = self.program_reads();
+        let checked = context
+            .approvals
+            .check_reads(&self.server, &sandbox.program);
+        checked.map_err(|error| ServerError::Config {
+            server: self.server.clone(),
+            reason: error.to_string(),
+        })?;
+        sandbox.program.extend(self.certificate_reads());
+        Ok(Some(sandbox))
     }
 
     /// Files that the certificate variables of the host name. Those of the server's `env` grant nothing.
@@ -140,13 +181,8 @@ impl StdioDialer {
     }
 
     async fn start(&self) -> Result<(PipedProcess, Pipes), ServerError> {
+        let command = self.command(self.prepare_sandbox()?);
         let confinement = self.confinement()?;
-        let sandbox = confinement
-            .map(|(context, profile)| context.prepare(&self.server, profile, self.certificates()));
-        let sandbox = sandbox
-            .transpose()
-            .map_err(|error| self.failed(&error.to_string()))?;
-        let command = self.command(sandbox);
         let started = PipedProcess::start(&self.launcher, &command).await;
         let (mut child, mut pipes) = started.map_err(|error| self.failed(&error.to_string()))?;
         if let (Some(listener), Some((context, profile))) = (pipes.proxy.take(), confinement) {
@@ -170,12 +206,15 @@ fn sandbox_variables(sandbox: Option<&PipedSandbox>) -> Vec<(String, String)> {
         PipedNetwork::Proxy => proxy_variables(),
         PipedNetwork::None | PipedNetwork::Direct => Vec::new(),
     };
-    own.chain(proxy).collect()
+    // Python would write its compiled modules beside the program, which is read-only.
+    let python = ("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
+    own.chain(proxy).chain([python]).collect()
 }
 
 impl Dial for StdioDialer {
     fn dial(&self, log: Arc<ServerLogger>) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
         Box::pin(async move {
+            log.clear();
             let (child, pipes) = self.start().await?;
             let Pipes {
                 stdin,
@@ -202,6 +241,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::approvals::Approvals;
     use crate::config::HiddenValue;
 
     #[test]
@@ -234,6 +274,56 @@ mod tests {
             [pair("PATH", "/a:/b"), pair("KEY", "k"), pair("LANG", "de")]
         );
         assert_eq!(command.path, [PathBuf::from("/a"), PathBuf::from("/b")]);
+    }
+
+    #[test]
+    fn a_file_that_is_created_after_the_approval_does_not_extend_the_sandbox() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let project = root.join("project");
+        std::fs::create_dir_all(project.join("tools")).unwrap();
+        let script = project.join("tools/s.sh");
+        std::fs::write(&script, "").unwrap();
+        let approvals = Arc::new(Approvals::in_memory());
+        let mut stdio = StdioDialer {
+            server: "one".to_owned(),
+            program: ServerProgram {
+                command: "sh".into(),
+                args: vec![script.to_str().unwrap().into()],
+                env: BTreeMap::new(),
+                cwd: root.clone(),
+                sandbox: ServerSandbox::default(),
+            },
+            launcher: Launcher::this_program([]),
+            host: Vec::new(),
+            sandbox: Some(SandboxContext {
+                data: Some(root.join("data")),
+                hidden: Vec::new(),
+                read_only: Vec::new(),
+                serve_proxy: Arc::new(|_, _| Box::pin(async {})),
+                approvals: Arc::clone(&approvals),
+                record: None,
+            }),
+        };
+        let reads = stdio.program_reads();
+        assert!(reads.contains(&script), "{reads:?}");
+        let digest = toolhost_contract::Digest([1; 32]);
+        approvals.approve("one", digest, &reads).unwrap();
+        let sandbox = stdio.prepare_sandbox().unwrap().unwrap();
+        assert_eq!(sandbox.program, reads);
+        let python = ("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
+        let command = stdio.command(Some(sandbox));
+        assert!(command.variables.contains(&python));
+        std::fs::write(project.join("package.json"), "").unwrap();
+        let refused = stdio.prepare_sandbox().unwrap_err();
+        assert!(matches!(refused, ServerError::Config { .. }));
+        let expected = format!(
+            "would let it read {}, which is not approved",
+            project.display()
+        );
+        assert!(refused.to_string().contains(&expected), "{refused}");
+        stdio.program.sandbox = ServerSandbox::Unconfined;
+        assert!(stdio.prepare_sandbox().unwrap().is_none());
     }
 
     #[test]

@@ -180,7 +180,10 @@ pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
 /// In memory, with this server approved.
 pub fn approved(config: &ServerConfig) -> Arc<Approvals> {
     let approvals = Approvals::in_memory();
-    approvals.approve(&config.name, config.digest()).unwrap();
+    let reads = std::collections::BTreeSet::new();
+    approvals
+        .approve(&config.name, config.digest(), &reads)
+        .unwrap();
     Arc::new(approvals)
 }
 

@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use toolhost_contract::{BoxFuture, text};
@@ -45,6 +48,8 @@ pub struct ThrottledTransport<T> {
     send_timeout: Option<Duration>,
     /// Set when the connection must end. Messages that are still being sent are dropped.
     ended: Arc<watch::Sender<bool>>,
+    /// Set when the server no longer knows the session.
+    session_expired: Arc<AtomicBool>,
     log: Arc<ServerLogger>,
 }
 
@@ -138,8 +143,15 @@ impl<T> ThrottledTransport<T> {
             held: None,
             send_timeout: None,
             ended: Arc::new(watch::Sender::new(false)),
+            session_expired: Arc::default(),
             log,
         }
+    }
+
+    /// Sets the flag when the server no longer knows the session. The owner of the connection ends it.
+    pub fn with_session_flag(mut self, session_expired: Arc<AtomicBool>) -> Self {
+        self.session_expired = session_expired;
+        self
     }
 
     /// Ends the connection when sending a message takes longer. Not for HTTP, where a message is sent when its response
@@ -148,6 +160,12 @@ impl<T> ThrottledTransport<T> {
         self.send_timeout = Some(limit);
         self
     }
+}
+
+/// Whether the server no longer knows the session of a message, which it therefore did not process.
+pub fn is_session_expired(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    matches!(error, Some(StreamableHttpError::SessionExpired))
 }
 
 /// The ID that a message makes the client keep.
@@ -199,6 +217,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ThrottledTransport<T> {
         let send: BoxFuture<'static, _> = Box::pin(self.inner.send(item));
         let (ended, limit) = (Arc::clone(&self.ended), self.send_timeout);
         let log = Arc::clone(&self.log);
+        let session_expired = Arc::clone(&self.session_expired);
         let sent: BoxFuture<'static, _> = Box::pin(async move {
             let mut end = ended.subscribe();
             let sent = tokio::select! {
@@ -214,6 +233,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ThrottledTransport<T> {
             };
             if let Some(id) = answers {
                 open.close(&id);
+            }
+            if sent
+                .as_ref()
+                .err()
+                .is_some_and(|error| is_session_expired(error))
+            {
+                session_expired.store(true, Ordering::Relaxed);
             }
             sent
         });

@@ -54,6 +54,8 @@ impl HttpDialer {
         }
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.address.url.as_str());
         config.custom_headers = headers;
+        // A new session needs a new list, because the tools can differ; the supervisor reconnects.
+        config.reinit_on_expired_session = false;
         Ok(config)
     }
 }

@@ -89,7 +89,7 @@ pub use open_path::OpenPath;
 pub use owner::{JobOwner, OwnerKey, SessionOwner};
 pub use piped_process::{PipedCommand, PipedProcess, Pipes};
 pub use piped_sandbox::{
-    PipedNetwork, PipedSandbox, RefusedAccesses, program_reads, proxy_variables,
+    PipedNetwork, PipedSandbox, RefusedAccesses, certificate_reads, program_reads, proxy_variables,
 };
 pub use processes::Processes;
 pub use programs::AllowedPrograms;

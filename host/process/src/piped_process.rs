@@ -196,10 +196,9 @@ async fn prepare_sandbox(
     let Some(sandbox) = command.sandbox.clone() else {
         return Ok(None);
     };
-    let (command, program) = (command.clone(), program.to_owned());
-    let prepared =
-        tokio::task::spawn_blocking(move || prepare(&sandbox, &command, &program).map(Some)).await;
-    prepared.map_err(|error| ProcessError::Unconfined {
+    let program = program.to_owned();
+    let prepared = tokio::task::spawn_blocking(move || prepare(&sandbox, &program).map(Some));
+    prepared.await.map_err(|error| ProcessError::Unconfined {
         lacks: error.to_string(),
     })?
 }

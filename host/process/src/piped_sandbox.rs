@@ -25,8 +25,9 @@ pub struct PipedSandbox {
     /// Real paths: the program does not start if one of them is behind a symbolic link.
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
-    /// Files with certificates that it may read, unless it could have chosen what they are.
-    pub certificates: Vec<PathBuf>,
+    /// What it may read of its own: paths of [`program_reads`], which the caller has checked, and
+    /// [`certificate_reads`].
+    pub program: BTreeSet<PathBuf>,
     pub network: PipedNetwork,
     /// Paths that it cannot access, and paths that it cannot change, whatever is granted.
     pub hidden: Vec<PathBuf>,
@@ -66,11 +67,7 @@ pub fn proxy_variables() -> Vec<(String, String)> {
 }
 
 /// Opens the granted paths. Reads the file system, and so can block.
-pub fn prepare(
-    sandbox: &PipedSandbox,
-    command: &PipedCommand,
-    program: &Path,
-) -> Result<PreparedSandbox, ProcessError> {
+pub fn prepare(sandbox: &PipedSandbox, program: &Path) -> Result<PreparedSandbox, ProcessError> {
     let open = |path: &PathBuf| {
         OpenPath::open(path).map_err(|source| ProcessError::Folder {
             path: path.clone(),
@@ -93,11 +90,9 @@ pub fn prepare(
     let all = |paths: &[PathBuf]| paths.iter().map(open_real).collect::<Result<Vec<_>, _>>();
     let mut read = all(&sandbox.read)?;
     let temporary = open(&sandbox.data)?;
-    let mut writable = sandbox.write.clone();
-    writable.push(temporary.path().to_owned());
     // A file that vanishes or is replaced meanwhile is not needed.
-    let own = program_reads(command, program, &sandbox.certificates, &writable);
-    read.extend(own.iter().filter_map(|path| open_real(path).ok()));
+    let own = sandbox.program.iter();
+    read.extend(own.filter_map(|path| open_real(path).ok()));
     let resolved = |paths: &[PathBuf]| paths.iter().map(|path| resolve_links(path)).collect();
     let wanted = SandboxRequest {
         permissions: SandboxPermissions {
@@ -145,17 +140,22 @@ pub fn prepare(
 }
 
 /// The files and directories of a program that a sandbox grants without a setting: its interpreter and its packages.
-/// `certificates` are files of private authorities, and `writable` is what the program can write.
+/// `writable` is what the program can write.
 pub fn program_reads(
     command: &PipedCommand,
     program: &Path,
-    certificates: &[PathBuf],
     writable: &[PathBuf],
 ) -> BTreeSet<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let mut reads = ProgramReads::new(&command.path, home.as_deref(), writable);
     reads.add_program(program, &command.arguments, &command.cwd);
-    reads.add_certificates(certificates);
+    reads.into_paths()
+}
+
+/// The files of private authorities that a program may read, unless it could have chosen what they are.
+pub fn certificate_reads(files: &[PathBuf], writable: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut reads = ProgramReads::new(&[], None, writable);
+    reads.add_certificates(files);
     reads.into_paths()
 }
 

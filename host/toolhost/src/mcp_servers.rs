@@ -1,5 +1,6 @@
 //! Tools of other MCP servers.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -121,23 +122,34 @@ fn sandbox_context(parts: &ServerParts) -> SandboxContext {
         serve_proxy: Arc::new(move |listener, hosts| {
             proxy::serve(listener, hosts, Arc::clone(&log), record.clone())
         }),
+        approvals: Arc::clone(&parts.approvals),
         record: parts.record.clone(),
     }
 }
 
 /// The files and directories that the sandbox of a server grants without a setting: its interpreter and its packages.
-pub fn program_reads(config: &ServerConfig) -> Vec<PathBuf> {
+/// An approval covers them.
+pub fn program_reads(config: &ServerConfig) -> BTreeSet<PathBuf> {
+    dialer(config).map_or_else(BTreeSet::new, |dialer| dialer.program_reads())
+}
+
+/// The files with certificates that the sandbox of a server grants.
+pub fn certificate_reads(config: &ServerConfig) -> BTreeSet<PathBuf> {
+    dialer(config).map_or_else(BTreeSet::new, |dialer| dialer.certificate_reads())
+}
+
+/// For inspection only.
+fn dialer(config: &ServerConfig) -> Option<StdioDialer> {
     let TransportConfig::Stdio(program) = &config.transport else {
-        return Vec::new();
+        return None;
     };
-    let dialer = StdioDialer {
+    Some(StdioDialer {
         server: config.name.clone(),
         program: program.clone(),
         launcher: Launcher::this_program([]),
         host: environment(),
         sandbox: None,
-    };
-    dialer.program_reads()
+    })
 }
 
 /// Registers the tools that a server lists, in place of those that it listed before. If that fails, the server has no

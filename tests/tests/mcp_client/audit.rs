@@ -197,3 +197,53 @@ fn c_07_certificate_variables_are_passed_and_stderr_is_reported() {
         approved.stderr
     );
 }
+
+#[test]
+fn a_sandbox_that_would_grow_needs_another_approval() {
+    let home = Home::new();
+    let project = home.at("project");
+    std::fs::create_dir_all(project.join("tools")).unwrap();
+    let script = project.join("tools/s.sh");
+    std::fs::write(&script, SERVER).unwrap();
+    let command = ["sh".to_owned(), script.to_string_lossy().into_owned()];
+    list(&home, &json!([tool("wait", "Waits.")]));
+    let tools = home.at("list.json").display().to_string();
+    let more = format!("sandbox = {{ paths = [{tools:?}] }}\nenv = {{ LIST = {tools:?} }}");
+    home.server_with("sh", &command, &more);
+    approve(&home);
+    let reads = |home: &Home| home.json(&["mcp", "list", "--json"])[0]["program_reads"].clone();
+    let project = project.canonicalize().unwrap();
+    assert_eq!(reads(&home), json!([project.join("tools/s.sh")]));
+
+    std::fs::write(project.join("package.json"), "").unwrap();
+    let listed = &home.json(&["mcp", "list", "--json"])[0];
+    assert_eq!(listed["state"], "not approved", "{listed}");
+    let reason = listed["reason"].as_str().unwrap();
+    let grown = format!(
+        "would let it read {}, which is not approved",
+        project.display()
+    );
+    assert!(reason.contains(&grown), "{reason}");
+    let tested = home.run(&["mcp", "test", "sh"]);
+    assert_eq!(tested.code, Some(5), "{}", tested.stderr);
+    approve(&home);
+    assert_eq!(home.run(&["mcp", "test", "sh"]).code, Some(0));
+    assert_eq!(reads(&home), json!([project]));
+    // Less needs no approval.
+    std::fs::remove_file(project.join("package.json")).unwrap();
+    assert_eq!(home.run(&["mcp", "test", "sh"]).code, Some(0));
+}
+
+#[test]
+fn a_server_that_can_never_work_is_not_added() {
+    let home = Home::new();
+    for (option, value, reason) in [
+        ("--allow-path", "/no/such/path", "does not exist"),
+        ("--timeout", "1h", "the longest timeout"),
+    ] {
+        let added = home.run(&["mcp", "add", "e", option, value, "--yes", "--", "true"]);
+        assert_eq!(added.code, Some(2), "{}", added.stderr);
+        assert!(added.stderr.contains(reason), "{}", added.stderr);
+        assert_eq!(std::fs::read_to_string(home.config_file()).unwrap(), "");
+    }
+}

@@ -338,7 +338,15 @@ fn a_failing_server_does_not_affect_others() {
         "mcp__own",
     ]);
     assert_eq!(called.code, Some(0), "{}", called.stderr);
-    let stderr = &called.stderr;
+    // The call needs no other server.
+    assert!(!called.stderr.contains("why not"), "{}", called.stderr);
+    let listed = home.run(&["tools"]);
+    assert!(
+        listed.stdout.contains("mcp__own__base64_encode"),
+        "{}",
+        listed.stdout
+    );
+    let stderr = &listed.stderr;
     assert!(stderr.contains("why not"), "{stderr}");
     assert!(
         stderr.contains("program `no-such-program` was not found"),
@@ -373,6 +381,13 @@ fn a_slow_server_does_not_delay_unrelated_calls() {
     let data = e2e::root().join("plugins/data.wasm").display().to_string();
     let input = r#"{"text": "hi"}"#;
     let called = home.run(&["call", "base64_encode", input, "--plugins", &data]);
+    assert_eq!(called.stdout.trim(), "aGk=", "{}", called.stderr);
+    assert!(!home.at("started").exists());
+    // Nor for a call of another server.
+    home.server("own", &own);
+    assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
+    let other = "mcp__own__base64_encode";
+    let called = home.run(&["call", other, input, "--allow-tool", other]);
     assert_eq!(called.stdout.trim(), "aGk=", "{}", called.stderr);
     assert!(!home.at("started").exists());
 

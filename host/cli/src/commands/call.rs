@@ -8,13 +8,14 @@ use clap::Args;
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Effect, SessionKey, Sink, text};
 use toolhost_kernel::{CallRequest, Report, ToolEntry};
+use toolhost_mcp_client::tool_name;
 
 use super::undo::describe_commits;
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::{CallerArgs, HostArgs};
 use crate::load::{LoadPurpose, RunningHost, load_without_servers};
-use crate::settings::CliSettings;
+use crate::settings::{CliSettings, ServerSettings};
 use crate::terminal::events::{EventPrinter, print_output};
 use crate::terminal::progress::{Progress, ProgressMode};
 use crate::terminal::prompter::TerminalPrompter;
@@ -69,17 +70,14 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     let verbose = settings.verbose;
     let events_file = args.events.open("the result", &mut settings.core.secrets)?;
     let view = settings.core.profile_view;
+    let needed = NeededServers::retain(&mut settings, &args.tool);
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_without_servers(settings, prompter, LoadPurpose::Run, |kernel| {
         following = events_file.map(|file| file.follow(kernel, view));
     })
     .await?;
-    // Do not wait for servers that the call does not need.
-    if !host.settings.has_servers() || !host.needs_no_servers(&args.tool) {
-        host.connect();
-        host.wait_for_servers().await;
-    }
+    needed.connect(&host, &args.tool).await;
     host.require_plugins()?;
     host.note_missing_grants();
 
@@ -145,6 +143,46 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
         note(&changed);
     }
     Ok(exit_status(&report))
+}
+
+/// The servers that a call may need.
+enum NeededServers {
+    /// The one that the tool belongs to.
+    Own,
+    /// The name of the tool states no server.
+    Any,
+}
+
+impl NeededServers {
+    /// Leaves out servers that the tool does not belong to, if its name states a server.
+    fn retain(settings: &mut CliSettings, tool: &str) -> Self {
+        let tool = tool.to_ascii_lowercase();
+        let owns = |server: &ServerSettings| {
+            let name = tool_name(&server.name, "x");
+            let prefix = name.as_str().strip_suffix('x');
+            prefix.is_some_and(|prefix| tool.starts_with(prefix))
+        };
+        if !settings.servers.iter().any(owns) {
+            return Self::Any;
+        }
+        settings.servers.retain(owns);
+        settings.discovery = None;
+        Self::Own
+    }
+
+    async fn connect(&self, host: &RunningHost, tool: &str) {
+        // Do not wait for servers that the call does not need.
+        if host.settings.has_servers() && host.needs_no_servers(tool) {
+            return;
+        }
+        host.connect();
+        match self {
+            Self::Own => {
+                host.wait_for_some_servers().await;
+            }
+            Self::Any => host.wait_for_servers().await,
+        }
+    }
 }
 
 /// Prints the events of one call of the tool, and shows its progress.

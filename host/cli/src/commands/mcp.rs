@@ -1,15 +1,18 @@
 //! `host mcp`: manages other MCP servers whose tools are served alongside those of plugins.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 use tokio::runtime::Runtime;
 use toolhost::HostPaths;
-use toolhost::mcp_servers::program_reads;
-use toolhost_contract::text;
-use toolhost_contract::units::parse_positive_duration;
-use toolhost_mcp_client::{LoginPage, ServerConfig, TransportConfig};
+use toolhost::mcp_servers::{certificate_reads, program_reads};
+use toolhost_contract::units::{format_duration, parse_positive_duration};
+use toolhost_contract::{Limits, text};
+use toolhost_mcp_client::{
+    LoginPage, ServerConfig, ServerSandbox, TransportConfig, needs_approval,
+};
 
 use crate::commands::plugins::print_answer;
 use crate::config::{EditedFile, PathEntry};
@@ -170,7 +173,7 @@ pub struct AddArgs {
     pub insecure: bool,
 
     /// Maximum duration of a call, such as `30s` [default: 60s]
-    #[arg(long, value_name = "DUR", value_parser = parse_positive_duration)]
+    #[arg(long, value_name = "DUR", value_parser = parse_timeout)]
     pub timeout: Option<Duration>,
 
     /// Approve without asking for confirmation
@@ -191,6 +194,31 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
         .filter(|(name, _)| !name.is_empty())
         .ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_positive_duration(text).map_err(|error| error.to_string())?;
+    if timeout > Limits::MAX_TIMEOUT {
+        let most = format_duration(Limits::MAX_TIMEOUT);
+        return Err(format!("the longest timeout of a call is {most}"));
+    }
+    Ok(timeout)
+}
+
+/// A server with a path that does not exist would never start.
+fn check_paths(config: &ServerConfig) -> Result<(), CliError> {
+    let TransportConfig::Stdio(program) = &config.transport else {
+        return Ok(());
+    };
+    let ServerSandbox::Confined(profile) = &program.sandbox else {
+        return Ok(());
+    };
+    let mut paths = profile.read.iter().chain(&profile.write);
+    paths.find(|path| !path.exists()).map_or(Ok(()), |path| {
+        let path = text::escape_line(&path.to_string_lossy(), 400);
+        let message = format!("{path} does not exist; create it, or correct `--allow-path`");
+        Err(CliError::new(Exit::Usage, message))
+    })
 }
 
 pub fn mcp(runtime: &Runtime, command: McpCommand) -> Result<Exit, CliError> {
@@ -300,7 +328,9 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     }
     let config = find(&settings, &args.name)?.config.as_ref();
     let config = config.map_err(|reason| CliError::new(Exit::Usage, reason.clone()))?;
-    note(&approval_text(config));
+    check_paths(config)?;
+    let reads = program_reads(config);
+    note(&approval_text(config, &reads));
     let keep = ServerStorage::from_settings(&settings);
     if !args.yes {
         file.release_lock();
@@ -318,7 +348,7 @@ fn add(args: &AddArgs, existing: Existing) -> Result<Exit, CliError> {
     keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
     if allowed == Some(true) {
         keep.approvals
-            .approve(&args.name, config.digest())
+            .approve(&args.name, config.digest(), &reads)
             .or_exit(Exit::Store)?;
     } else {
         note(&format!(
@@ -452,21 +482,21 @@ async fn login(args: &NamedArgs) -> Result<Exit, CliError> {
 /// Returns an error unless the program or address of the server is approved.
 fn require_approval(keep: &ServerStorage, config: &ServerConfig) -> Result<(), CliError> {
     let name = &config.name;
-    let approved = keep.approvals.is_approved(name, config.digest());
-    if approved.or_exit(Exit::Store)? {
+    let missing = servers::missing_approval(keep, config, &program_reads(config));
+    let Some(missing) = missing.or_exit(Exit::Store)? else {
         return Ok(());
-    }
+    };
     Err(CliError::new(
         Exit::Denied,
         format!(
-            "server `{name}` is not started because it is not approved; approve it with `host mcp approve {name}`\n  {}",
+            "server `{name}` is not started because it is not approved: {missing}\n  {}",
             config.description().replace('\n', "\n  ")
         ),
     ))
 }
 
-/// What an approval of a server covers.
-fn approval_text(config: &ServerConfig) -> String {
+/// What an approval of a server covers; `reads` is what its program reads of its own.
+fn approval_text(config: &ServerConfig, reads: &BTreeSet<PathBuf>) -> String {
     let mut shown = config.description();
     let how = match &config.transport {
         TransportConfig::Http(_) => "is reached over the network and is not sandboxed",
@@ -474,9 +504,9 @@ fn approval_text(config: &ServerConfig) -> String {
             "is not sandboxed: it runs with your privileges"
         }
         TransportConfig::Stdio(_) => {
-            let reads = program_reads(config).into_iter();
-            let reads = reads.filter(|path| !path.starts_with("/usr") && !path.starts_with("/opt"));
-            for path in reads {
+            let certificates = certificate_reads(config);
+            let reads = reads.union(&certificates);
+            for path in reads.filter(|path| needs_approval(path)) {
                 let path = text::escape_line(&path.to_string_lossy(), usize::MAX);
                 shown = format!("{shown}\n  reads {path}");
             }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use tokio::task::JoinSet;
 use toolhost::{PluginChangeError, PluginChanges};
 use toolhost_contract::{CallId, UserId, text};
 use toolhost_mcp_client::plugin_name;
@@ -145,16 +146,34 @@ impl RunningHost {
             self.lock_servers().configured.push(server);
         }
         servers::wait_until_started(&started).await;
+        let changed = self.relist(&current).await;
         {
             let servers = self.lock_servers();
             self.resources.set(&servers);
             let new = servers.configured.iter();
-            for server in new.filter(|server| !current.contains(&server.name)) {
+            let is_changed = |name: &String| !current.contains(name) || changed.contains(name);
+            for server in new.filter(|server| is_changed(&server.name)) {
                 self.describe_server(server, &mut answer);
             }
         }
         self.rediscover(&settings, &keep, &mut answer).await;
         answer
+    }
+
+    /// Lists the tools of these servers again, because the user can have approved others. Returns the names of those whose
+    /// tools have changed.
+    async fn relist(&self, names: &[String]) -> Vec<String> {
+        let mut listing = JoinSet::new();
+        for shared in self.lock_servers().started() {
+            if names.contains(&shared.config.name) {
+                let shared = Arc::clone(shared);
+                listing.spawn(async move {
+                    let has_changed = shared.has_changed(servers::STARTUP_TIMEOUT).await;
+                    has_changed.then(|| shared.config.name.clone())
+                });
+            }
+        }
+        listing.join_all().await.into_iter().flatten().collect()
     }
 
     /// Splits the servers into those that stay and those that have to end. Returns the names of the former.

@@ -2,18 +2,21 @@
 //!
 //! A server that fails to start does not affect the others.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use toolhost::mcp_servers::{self, ExclusionReport, MessageLimiter, ServerParts, ServerProtection};
+use toolhost::mcp_servers::{
+    self, ExclusionReport, MessageLimiter, ServerParts, ServerProtection, program_reads,
+};
 use toolhost_contract::text;
 use toolhost_kernel::{Kernel, PluginInfo};
 use toolhost_mcp_client::{
-    Approvals, DiscoveredTools, DiscoveryContext, ExcludedTool, Listing, LoginStore, Server,
-    ServerConfig, ServerError, ServerEvent, ServerShared, plugin_name, private_folder,
+    ApprovalError, Approvals, DiscoveredTools, DiscoveryContext, ExcludedTool, Listing, LoginStore,
+    Server, ServerConfig, ServerError, ServerEvent, ServerShared, plugin_name, private_folder,
 };
 use toolhost_process::Launcher;
 
@@ -23,7 +26,7 @@ use crate::terminal::note;
 
 /// How long to wait for servers to start. The tools of slower servers are registered later. MCP clients time out after
 /// 10 s or more.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(8);
+pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(8);
 /// The tag of tools that run outside the sandbox.
 pub const NOT_SANDBOXED: &str = "not sandboxed";
 
@@ -37,7 +40,8 @@ pub struct ConfiguredServer {
 pub enum ServerStatus {
     Disabled,
     Broken(String),
-    Unapproved,
+    /// Why it is not started.
+    Unapproved(String),
     Started(Server),
 }
 
@@ -93,14 +97,14 @@ impl ConfiguredServer {
         let status = match &server.config {
             _ if !server.enabled => ServerStatus::Disabled,
             Err(reason) => ServerStatus::Broken(reason.clone()),
-            Ok(config) => match keep.approvals.is_approved(&server.name, config.digest()) {
-                Ok(true) => ServerStatus::Started(start(
+            Ok(config) => match missing_approval(keep, config, &program_reads(config)) {
+                Ok(None) => ServerStatus::Started(start(
                     config.clone(),
                     settings,
                     keep,
                     Arc::clone(on_event),
                 )),
-                Ok(false) => ServerStatus::Unapproved,
+                Ok(Some(reason)) => ServerStatus::Unapproved(reason),
                 Err(error) => ServerStatus::Broken(error.to_string()),
             },
         };
@@ -119,7 +123,7 @@ impl ConfiguredServer {
                 toolhost_mcp_client::ServerState::GaveUp { .. }
             ),
             // Its approval may have been given in the meantime.
-            ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved => false,
+            ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved(_) => false,
         };
         runs && self.settings == *server
     }
@@ -129,10 +133,7 @@ impl ConfiguredServer {
         match &self.status {
             ServerStatus::Disabled => ("disabled", None),
             ServerStatus::Broken(reason) => ("broken", Some(reason.clone())),
-            ServerStatus::Unapproved => (
-                "not approved",
-                Some(format!("approve it with `host mcp approve {}`", self.name)),
-            ),
+            ServerStatus::Unapproved(reason) => ("not approved", Some(reason.clone())),
             ServerStatus::Started(server) => {
                 let state = server.shared().state();
                 let reason = match &state {
@@ -145,6 +146,23 @@ impl ConfiguredServer {
                 (state.as_str(), reason)
             }
         }
+    }
+}
+
+/// Why a server must not be started, if something of it is not approved. `reads` is what its program reads of its own.
+pub fn missing_approval(
+    keep: &ServerStorage,
+    config: &ServerConfig,
+    reads: &BTreeSet<PathBuf>,
+) -> Result<Option<String>, ApprovalError> {
+    let name = &config.name;
+    if !keep.approvals.is_approved(name, config.digest())? {
+        return Ok(Some(format!("approve it with `host mcp approve {name}`")));
+    }
+    match keep.approvals.check_reads(name, reads) {
+        Ok(()) => Ok(None),
+        Err(missing @ ApprovalError::UnapprovedRead { .. }) => Ok(Some(missing.to_string())),
+        Err(error) => Err(error),
     }
 }
 
@@ -170,7 +188,9 @@ impl Servers {
             .iter()
             .filter_map(|known| match &known.status {
                 ServerStatus::Started(server) => Some(server.shared()),
-                ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved => None,
+                ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved(_) => {
+                    None
+                }
             })
     }
 
@@ -195,15 +215,14 @@ impl Servers {
                     "error: server `{name}`: {}",
                     text::escape_lines(reason, 1_000)
                 )),
-                ServerStatus::Unapproved => {
+                ServerStatus::Unapproved(reason) => {
                     let shown = known
                         .settings
                         .config
                         .as_ref()
                         .map(ServerConfig::description);
                     note(&format!(
-                        "warning: server `{name}` is not started because it is not approved; approve it with `host mcp \
-                         approve {name}`\n  {}",
+                        "warning: server `{name}` is not started because it is not approved: {reason}\n  {}",
                         shown.unwrap_or_default().replace('\n', "\n  ")
                     ));
                 }

@@ -5,25 +5,17 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toolhost_hostfiles::{lock_within, open_regular_no_follow};
 
-use super::{ApprovalError, ApprovedServer};
+use super::{ApprovalError, ApprovalHead, ApprovedServer};
 use crate::private_files::{private_file, private_folder};
 
 /// Above the size of any file that is written.
 const MAX_FILE: u64 = 64 << 20;
 
-/// The digest of an approval, without its tools.
-#[derive(Deserialize)]
-struct Head {
-    digest: String,
-}
-
-pub fn digest(folder: &Path, server: &str) -> Result<Option<String>, ApprovalError> {
-    let head: Option<Head> = parsed(folder, server)?;
-    Ok(head.map(|head| head.digest))
+pub fn head(folder: &Path, server: &str) -> Result<Option<ApprovalHead>, ApprovalError> {
+    parsed(folder, server)
 }
 
 pub fn read(folder: &Path, server: &str) -> Result<Option<ApprovedServer>, ApprovalError> {

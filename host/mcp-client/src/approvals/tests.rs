@@ -62,7 +62,7 @@ fn approve_all(approvals: &Approvals, tools: &[(&str, &str)]) {
 fn an_approval_is_bound_to_the_command_and_the_definitions() {
     check(|approvals| {
         assert!(!approvals.is_approved("a", ONE).unwrap());
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         assert!(approvals.is_approved("a", ONE).unwrap());
         assert!(!approvals.is_approved("a", TWO).unwrap());
         assert!(!approvals.is_approved("b", ONE).unwrap());
@@ -77,7 +77,7 @@ fn an_approval_is_bound_to_the_command_and_the_definitions() {
         assert_eq!(judged(approvals, ONE, &before), "!t");
 
         // Another command needs a new approval, which approves no other definitions.
-        approvals.approve("a", TWO).unwrap();
+        approvals.approve("a", TWO, &BTreeSet::new()).unwrap();
         assert!(!approvals.is_approved("a", ONE).unwrap());
         let more = [("t", "bad"), ("new", "EVIL")];
         assert_eq!(judged(approvals, TWO, &before), "!t");
@@ -100,12 +100,12 @@ fn only_a_user_creates_an_approval() {
             assert!(!approvals.is_approved("a", ONE).unwrap());
         };
         refused();
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         judged(approvals, ONE, &[("t", "good")]);
         // The server keeps running while it is removed, or while its command is changed.
         approvals.forget("a").unwrap();
         refused();
-        approvals.approve("a", TWO).unwrap();
+        approvals.approve("a", TWO, &BTreeSet::new()).unwrap();
         refused();
         assert!(approvals.is_approved("a", TWO).unwrap());
     });
@@ -128,7 +128,7 @@ fn a_tool_with_another_spelling_is_not_new() {
         (&["get-sum"], &["get_sums"], "!get_sums"),
     ] {
         check(|approvals| {
-            approvals.approve("a", ONE).unwrap();
+            approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
             let good: Vec<_> = before.iter().map(|own| (*own, "Adds.")).collect();
             let evil: Vec<_> = after.iter().map(|own| (*own, "EVIL")).collect();
             judged(approvals, ONE, &good);
@@ -139,7 +139,7 @@ fn a_tool_with_another_spelling_is_not_new() {
         });
     }
     check(|approvals| {
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         assert_eq!(judged(approvals, ONE, &[("get-sum", "Adds.")]), "get_sum");
         // The same tool, renamed because of another one.
         let both = [("get-sum", "Adds."), ("get_sum", "EVIL")];
@@ -151,7 +151,7 @@ fn a_tool_with_another_spelling_is_not_new() {
 fn a_15_a_tool_added_after_the_approval_needs_approval() {
     let (first, more) = ([("t", "good")], [("t", "good"), ("new", "EVIL")]);
     check(|approvals| {
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         assert_eq!(judged(approvals, ONE, &first), "t");
         for _ in 0..2 {
             assert_eq!(judged(approvals, ONE, &more), "t !new");
@@ -165,11 +165,11 @@ fn a_15_a_tool_added_after_the_approval_needs_approval() {
     });
     // A server without tools has been listed, too.
     check(|approvals| {
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         assert_eq!(judged(approvals, ONE, &[]), "");
         assert_eq!(judged(approvals, ONE, &first), "!t");
         // Approved again without a change, it still counts as listed.
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         assert_eq!(judged(approvals, ONE, &first), "!t");
     });
 }
@@ -177,7 +177,7 @@ fn a_15_a_tool_added_after_the_approval_needs_approval() {
 #[test]
 fn a_15_tools_seen_by_a_running_host_can_be_approved_by_another_program() {
     check(|approvals| {
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         judged(approvals, ONE, &[("t", "good")]);
         assert!(approvals.waiting("a", ONE).unwrap().is_empty());
         // The server adds tools only while a host is running it.
@@ -207,7 +207,7 @@ fn a_15_tools_seen_by_a_running_host_can_be_approved_by_another_program() {
 fn a_15_a_file_with_tools_counts_as_listed() {
     let dir = tempfile::tempdir().unwrap();
     let approvals = Approvals::in_folder(dir.path().to_owned());
-    approvals.approve("a", ONE).unwrap();
+    approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
     judged(&approvals, ONE, &[("t", "good")]);
     let path = dir.path().join("a.json");
     let mut stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -220,7 +220,7 @@ fn a_15_a_file_with_tools_counts_as_listed() {
 #[test]
 fn a_tool_hidden_during_review_cannot_change() {
     check(|approvals| {
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         judged(approvals, ONE, &[("pay", "good"), ("t", "good")]);
         approve_all(approvals, &[("t", "other")]);
         let now = [("pay", "EVIL"), ("t", "other")];
@@ -237,7 +237,7 @@ fn stored_definitions_are_bounded_and_never_evicted() {
         .collect();
     let (first, last) = (&tools[..MAX_TOOLS], &tools[MAX_TOOLS..]);
     check(|approvals| {
-        approvals.approve("a", ONE).unwrap();
+        approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
         assert!(!judged(approvals, ONE, first).contains('!'));
         assert_eq!(judged(approvals, ONE, last), "!t2000");
         assert_eq!(judged(approvals, ONE, &[("t0000", "EVIL")]), "!t0000");
@@ -252,7 +252,7 @@ fn stored_definitions_are_bounded_and_never_evicted() {
         tool
     };
     let approvals = Approvals::in_memory();
-    approvals.approve("a", ONE).unwrap();
+    approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
     let compared = approvals
         .compare("a", ONE, (0..4).map(large).collect())
         .unwrap();
@@ -274,7 +274,7 @@ fn stored_definitions_are_bounded_and_never_evicted() {
 fn a_broken_file_affects_only_its_server() {
     let dir = tempfile::tempdir().unwrap();
     let approvals = Approvals::in_folder(dir.path().to_owned());
-    approvals.approve("b", ONE).unwrap();
+    approvals.approve("b", ONE, &BTreeSet::new()).unwrap();
     fs::write(dir.path().join("a.json"), "{").unwrap();
     let error = approvals.is_approved("a", ONE).unwrap_err();
     assert!(error.to_string().contains("approve `a` again"), "{error}");
@@ -291,7 +291,7 @@ fn approvals_are_readable_only_by_their_owner() {
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     Approvals::in_folder(folder.clone())
-        .approve("a", ONE)
+        .approve("a", ONE, &BTreeSet::new())
         .unwrap();
     for (path, mode) in [("", 0o700), ("a.json", 0o600), ("a.lock", 0o600)] {
         let found = folder.join(path).metadata().unwrap().permissions().mode();
@@ -303,7 +303,7 @@ fn approvals_are_readable_only_by_their_owner() {
 fn a_held_lock_times_out() {
     let dir = tempfile::tempdir().unwrap();
     let approvals = Approvals::in_folder(dir.path().to_owned());
-    approvals.approve("a", ONE).unwrap();
+    approvals.approve("a", ONE, &BTreeSet::new()).unwrap();
     let held = File::open(dir.path().join("a.lock")).unwrap();
     held.lock().unwrap();
     let error = file::lock(dir.path(), "a", Duration::ZERO).unwrap_err();
@@ -315,7 +315,7 @@ fn a_held_lock_times_out() {
     );
     // Reading needs no lock, and other servers have separate locks.
     assert!(approvals.is_approved("a", ONE).unwrap());
-    approvals.approve("b", ONE).unwrap();
+    approvals.approve("b", ONE, &BTreeSet::new()).unwrap();
     drop(held);
     assert!(approvals.forget("a").unwrap());
 }
@@ -324,6 +324,50 @@ fn a_held_lock_times_out() {
 fn names_with_path_components_are_refused() {
     let approvals = Approvals::in_folder(tempfile::tempdir().unwrap().path().to_owned());
     for name in ["", "../a", "a/b", "."] {
-        assert!(approvals.approve(name, ONE).is_err(), "{name}");
+        assert!(
+            approvals.approve(name, ONE, &BTreeSet::new()).is_err(),
+            "{name}"
+        );
     }
+}
+
+#[test]
+fn an_approval_covers_only_the_paths_that_were_shown() {
+    let paths = |paths: &[&str]| -> BTreeSet<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+    let root = tempfile::tempdir().unwrap();
+    for approvals in [
+        Approvals::in_memory(),
+        Approvals::in_folder(root.path().join("approved")),
+    ] {
+        let script = paths(&["/p/tools/s.py", "/usr/lib"]);
+        assert!(approvals.check_reads("a", &script).is_err());
+        approvals.approve("a", ONE, &script).unwrap();
+        for (reads, new) in [
+            (&["/p/tools/s.py", "/usr/bin", "/opt/x"][..], None),
+            (&["/p/tools/s.py/below"], None),
+            (&[], None),
+            (&["/p"], Some("/p")),
+            (&["/p/tools/s.py", "/q"], Some("/q")),
+        ] {
+            let checked = approvals.check_reads("a", &paths(reads));
+            let error = checked.err().map(|error| error.to_string());
+            let expected = new.map(|new| {
+                format!("its sandbox would let it read {new}, which is not approved; run `host mcp approve a`")
+            });
+            assert_eq!(error, expected, "{reads:?}");
+        }
+    }
+    // An approval from before the paths were stored covers none.
+    let file = root.path().join("approved/a.json");
+    let mut stored: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    stored.as_object_mut().unwrap().remove("reads");
+    fs::write(&file, stored.to_string()).unwrap();
+    let approvals = Approvals::in_folder(root.path().join("approved"));
+    assert!(approvals.is_approved("a", ONE).unwrap());
+    assert!(approvals.check_reads("a", &paths(&["/usr/lib"])).is_ok());
+    assert!(
+        approvals
+            .check_reads("a", &paths(&["/p/tools/s.py"]))
+            .is_err()
+    );
 }

@@ -76,6 +76,41 @@ async fn r_423_a_server_is_listed_and_its_tools_are_called() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_malformed_tool_is_left_out_with_the_reason() {
+    let tools = json!([
+        tool("works"),
+        {"name": "bare"},
+        {"name": "five", "description": 5, "inputSchema": {"type": "object"}},
+        {"inputSchema": {"type": "object"}},
+        "\u{1b}text",
+        {"name": "excluded"},
+    ]);
+    let dial = ScriptedServer::script(move |message| legacy_response(message, &tools));
+    let mut config = config("one");
+    config.exclude.push("excluded".to_owned());
+    let (context, received) = server_context(&approved(&config));
+    let server = Server::start(config, dial, context);
+    let listing = server.shared().first_listing().await.unwrap();
+    assert_eq!(
+        events(&received),
+        ["listed mcp__one__works not bare not five not #4 not #5"]
+    );
+    let reasons: Vec<_> = listing
+        .excluded
+        .iter()
+        .map(|one| one.reason.as_str())
+        .collect();
+    assert_eq!(
+        reasons[..2],
+        [
+            "its definition is not valid: missing field `inputSchema`",
+            "its definition is not valid: invalid type: integer `5`, expected a string",
+        ]
+    );
+    assert!(!reasons[3].contains('\u{1b}'), "{}", reasons[3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hanging_call_is_cancelled_and_affects_no_other() {
     let cancelled = Arc::new(Mutex::new(Vec::new()));
     let dial = {

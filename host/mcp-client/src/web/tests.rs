@@ -4,6 +4,7 @@ mod oauth;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -356,6 +357,69 @@ async fn w_09_session_ids_are_bounded() {
     );
     let (server, _) = session("x".repeat(1_000)).await;
     server.shared().first_listing().await.unwrap();
+}
+
+/// Its session ends when `valid` is set to 0. Each new session describes the tool `changes` differently.
+async fn forgetful(valid: &Arc<AtomicUsize>) -> Server {
+    let (valid, begun) = (Arc::clone(valid), AtomicUsize::new(0));
+    let url = serve(Arc::new(move |request: &Request| {
+        if !request.line.starts_with("POST") {
+            return (405, Vec::new(), String::new());
+        }
+        let session = request.headers.get("mcp-session-id");
+        let current = valid.load(Ordering::SeqCst);
+        if session.is_some_and(|session| *session != current.to_string()) {
+            return (404, Vec::new(), String::new());
+        }
+        let mut changes = tool("changes");
+        changes["description"] = json!(format!("Session {current}"));
+        let answer = match request.message["method"].as_str() {
+            Some("tools/call") => {
+                let result = json!({"content": [{"type": "text", "text": "hi"}]});
+                vec![crate::testing::reply(&request.message, &result)]
+            }
+            _ => legacy_response(&request.message, &json!([changes, tool("stays")])),
+        };
+        let mut answer = json_answer(answer);
+        if request.message["method"] == "initialize" {
+            let id = begun.fetch_add(1, Ordering::SeqCst) + 1;
+            valid.store(id, Ordering::SeqCst);
+            answer.1.push(("mcp-session-id".to_owned(), id.to_string()));
+        }
+        answer
+    }))
+    .await;
+    start(&url, &[])
+}
+
+#[tokio::test]
+async fn the_tools_of_a_new_session_are_listed_and_compared() {
+    let valid = Arc::new(AtomicUsize::new(0));
+    let server = forgetful(&valid).await;
+    let listing = server.shared().first_listing().await.unwrap();
+    assert_eq!((listing.tools.len(), listing.changed.len()), (2, 0));
+    valid.store(0, Ordering::SeqCst);
+    // The call is repeated in the new session.
+    let outcome = call(&server, "mcp__one__stays", json!({})).await.unwrap();
+    assert_eq!(outcome.model_text(), "hi");
+    assert_eq!(valid.load(Ordering::SeqCst), 2);
+    let listing = server.shared().listing().unwrap();
+    assert_eq!((listing.tools.len(), listing.changed.len()), (1, 1));
+    server.stop().await;
+
+    valid.store(0, Ordering::SeqCst);
+    let server = forgetful(&valid).await;
+    server.shared().first_listing().await.unwrap();
+    valid.store(0, Ordering::SeqCst);
+    let error = call(&server, "mcp__one__changes", json!({}))
+        .await
+        .unwrap_err();
+    assert!(
+        error.message.contains("no longer offers"),
+        "{}",
+        error.message
+    );
+    assert_eq!(error.code, "mcp_server_unavailable");
 }
 
 #[tokio::test]

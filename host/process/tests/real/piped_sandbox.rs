@@ -1,5 +1,6 @@
 //! Sandboxed programs with pipes: own directories, granted paths, and a network that ends at the host's proxy.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tokio::io::AsyncReadExt as _;
 use toolhost_process::{
     Launcher, PipedCommand, PipedNetwork, PipedProcess, PipedSandbox, Pipes, ProcessError,
-    proxy_variables,
+    certificate_reads, proxy_variables,
 };
 
 use crate::fixture::LONG;
@@ -36,7 +37,7 @@ impl Place {
             data: self.at("state/one"),
             read: vec![self.at("open")],
             write: vec![self.at("shared")],
-            certificates: Vec::new(),
+            program: BTreeSet::new(),
             network,
             hidden: vec![self.at("state")],
             read_only: Vec::new(),
@@ -162,7 +163,9 @@ async fn a_link_to_a_certificate_in_a_writable_directory_is_not_followed() {
     fs::write(place.at("key.pem"), "").unwrap();
     symlink(place.at("key.pem"), place.at("state/one/cert.pem")).unwrap();
     let mut sandbox = place.sandbox(PipedNetwork::None);
-    sandbox.certificates = vec![place.at("ca.pem"), place.at("state/one/cert.pem")];
+    let certificates = [place.at("ca.pem"), place.at("state/one/cert.pem")];
+    let writable = [place.at("shared"), place.at("state/one")];
+    sandbox.program = certificate_reads(&certificates, &writable);
     let read = |name: &str| {
         let path = place.at(name);
         format!(

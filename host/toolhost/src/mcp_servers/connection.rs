@@ -12,7 +12,7 @@ use toolhost_mcp_client::{
 use toolhost_process::Launcher;
 
 use super::messages::{ExclusionReport, MessageLimiter};
-use super::{ServerParts, ServerProtection, program_files, register, start};
+use super::{ServerParts, ServerProtection, program_files, program_reads, register, start};
 use crate::load::{Host, MessageSink};
 
 /// What [`Host::connect`] needs of the host's parts.
@@ -83,7 +83,7 @@ impl Host {
         };
         let connection = self.claim(&config).map_err(refused)?;
         let approvals = Arc::new(Approvals::in_memory());
-        let approved = approvals.approve(&config.name, config.digest());
+        let approved = approvals.approve(&config.name, config.digest(), &program_reads(&config));
         approved.map_err(|error| refused(error.to_string()))?;
         let events = Arc::clone(&connection.0);
         let (on_message, name) = (Arc::clone(&self.connector.on_message), config.name.clone());

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use toolhost::mcp_servers::program_reads;
 use toolhost_contract::{Digest, ToolName, text};
 use toolhost_mcp_client::{
     AdoptedTool, ApprovedDefinition, ToolChange, private_file, private_folder,
@@ -14,7 +15,7 @@ use toolhost_mcp_client::{
 
 use super::{ApproveArgs, approval_text, confirm_unless, find, is_discovery, load};
 use crate::exit::{CliError, Exit, OrExit as _};
-use crate::load::servers::{ServerStorage, discovery_context, start};
+use crate::load::servers::{ServerStorage, discovery_context, missing_approval, start};
 use crate::settings::{CliSettings, DiscoverySettings};
 use crate::terminal::{note, print};
 
@@ -36,17 +37,15 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, CliError> {
         .as_ref()
         .map_err(|reason| CliError::new(Exit::Config, reason.clone()))?;
     let digest = config.digest();
-    if !keep
-        .approvals
-        .is_approved(&args.name, digest)
-        .or_exit(Exit::Store)?
-    {
-        note(&approval_text(config));
+    let reads = program_reads(config);
+    let missing = missing_approval(&keep, config, &reads).or_exit(Exit::Store)?;
+    if missing.is_some() {
+        note(&approval_text(config, &reads));
         if let Some(exit) = confirm_or_exit("allow it to run?", args)? {
             return Ok(exit);
         }
         keep.approvals
-            .approve(&args.name, digest)
+            .approve(&args.name, digest, &reads)
             .or_exit(Exit::Store)?;
     }
     // A running host may have seen tools that the server does not list here.
@@ -102,7 +101,8 @@ async fn approve_discovery(
         if let Some(exit) = confirm_or_exit("allow it to run?", args)? {
             return Ok(exit);
         }
-        keep.approvals.approve(name, digest).or_exit(Exit::Store)?;
+        let approved = keep.approvals.approve(name, digest, &BTreeSet::new());
+        approved.or_exit(Exit::Store)?;
     }
     let mut found = wanted
         .discovery

@@ -1,10 +1,11 @@
 //! `host mcp learn`: runs one server, records what its sandbox refuses, and proposes lines for the configuration.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tokio::runtime::Runtime;
-use toolhost::mcp_servers::{AccessLog, ServerProtection};
+use toolhost::mcp_servers::{AccessLog, ServerProtection, program_reads};
 use toolhost_contract::text;
 use toolhost_mcp_client::{
     ServerConfig, ServerProfile, ServerProgram, ServerSandbox, TransportConfig,
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::commands::run::{self, RunArgs};
 use crate::exit::{CliError, Exit, OrExit as _};
-use crate::load::servers::ServerStorage;
+use crate::load::servers::{self, ServerStorage};
 use crate::settings::CliSettings;
 use crate::terminal::note;
 
@@ -42,7 +43,8 @@ pub fn learn(runtime: &Runtime, args: &LearnArgs) -> Result<Exit, CliError> {
     let mut settings = run::load_settings(&args.run)?;
     let config = server_config(&settings, &args.name)?;
     let (program, profile) = confined_program(&config)?;
-    if !is_approved(&settings, &config, args.yes)? {
+    let reads = program_reads(&config);
+    if !is_approved(&settings, &config, &reads, args.yes)? {
         return Ok(Exit::Denied);
     }
     let record = AccessLog::default();
@@ -57,7 +59,7 @@ pub fn learn(runtime: &Runtime, args: &LearnArgs) -> Result<Exit, CliError> {
     ));
     // A server that cannot start without more access ends with an error; what it was refused is recorded.
     let ended = run::start(runtime, &args.run, settings);
-    let context = ProposalContext::new(program, profile, protection);
+    let context = ProposalContext::new(program, profile, protection, &reads);
     let proposal = propose(&record.accesses(), &context);
     for line in &proposal.notes {
         note(&text::escape_line(line, 1_000));
@@ -70,7 +72,7 @@ pub fn learn(runtime: &Runtime, args: &LearnArgs) -> Result<Exit, CliError> {
         note(&nothing);
         return ended;
     }
-    apply(args, config, &proposal)?;
+    apply(args, config, &reads, &proposal)?;
     ended
 }
 
@@ -126,20 +128,23 @@ fn confined_program(config: &ServerConfig) -> Result<(&ServerProgram, &ServerPro
     }
 }
 
-fn is_approved(settings: &CliSettings, config: &ServerConfig, yes: bool) -> Result<bool, CliError> {
+fn is_approved(
+    settings: &CliSettings,
+    config: &ServerConfig,
+    reads: &BTreeSet<PathBuf>,
+    yes: bool,
+) -> Result<bool, CliError> {
     let keep = ServerStorage::from_settings(settings);
     let (name, digest) = (&config.name, config.digest());
-    if keep
-        .approvals
-        .is_approved(name, digest)
-        .or_exit(Exit::Store)?
-    {
+    let missing = servers::missing_approval(&keep, config, reads);
+    if missing.or_exit(Exit::Store)?.is_none() {
         return Ok(true);
     }
-    note(&approval_text(config));
+    note(&approval_text(config, reads));
     let allowed = confirm_unless("allow it to run?", yes) == Some(true);
     if allowed {
-        keep.approvals.approve(name, digest).or_exit(Exit::Store)?;
+        let approved = keep.approvals.approve(name, digest, reads);
+        approved.or_exit(Exit::Store)?;
     } else {
         note("not approved; run this at a terminal, or with --yes");
     }
@@ -147,7 +152,12 @@ fn is_approved(settings: &CliSettings, config: &ServerConfig, yes: bool) -> Resu
 }
 
 /// Shows the lines, and writes them to the configuration and approves the new sandbox if the user agrees.
-fn apply(args: &LearnArgs, config: ServerConfig, proposal: &Proposal) -> Result<(), CliError> {
+fn apply(
+    args: &LearnArgs,
+    config: ServerConfig,
+    reads: &BTreeSet<PathBuf>,
+    proposal: &Proposal,
+) -> Result<(), CliError> {
     let lines = proposal.lines();
     let shown = lines
         .iter()
@@ -179,7 +189,7 @@ fn apply(args: &LearnArgs, config: ServerConfig, proposal: &Proposal) -> Result<
     file.write()?;
     let keep = ServerStorage::from_settings(&settings);
     keep.approvals
-        .approve(&args.name, agreed.digest())
+        .approve(&args.name, agreed.digest(), reads)
         .or_exit(Exit::Store)?;
     note(&format!(
         "changed {} in {}",
@@ -196,8 +206,6 @@ fn shown_path(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn config(command: &str, read: &[&str]) -> ServerConfig {

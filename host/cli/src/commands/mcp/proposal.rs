@@ -68,6 +68,8 @@ pub struct ProposalContext {
     /// Directories that arguments of the server name. They are proposed in place of the files in them.
     pub named: Vec<PathBuf>,
     pub home: Option<PathBuf>,
+    /// What the server reads of its own program. A server that could change it could change what runs next.
+    pub program: BTreeSet<PathBuf>,
 }
 
 impl ProposalContext {
@@ -75,6 +77,7 @@ impl ProposalContext {
         program: &ServerProgram,
         profile: &ServerProfile,
         protection: ServerProtection,
+        reads: &BTreeSet<PathBuf>,
     ) -> Self {
         let named = program.args.iter().map(|arg| program.cwd.join(&arg.value));
         let named = named
@@ -86,6 +89,7 @@ impl ProposalContext {
             protection,
             named: named.collect(),
             home: home.and_then(|home| fs::canonicalize(home).ok()),
+            program: reads.clone(),
         }
     }
 
@@ -93,6 +97,12 @@ impl ProposalContext {
     fn is_broad(&self, path: &Path) -> bool {
         let is_home = |home: &PathBuf| home.starts_with(path);
         path.parent().is_none() || self.home.as_ref().is_some_and(is_home)
+    }
+
+    /// Whether changing this path could change the server's program.
+    fn covers_program(&self, path: &Path) -> bool {
+        let mut program = self.program.iter();
+        program.any(|own| path.starts_with(own) || own.starts_with(path))
     }
 
     /// Replaces files of a named directory, and many entries of one directory, by the directory.
@@ -149,7 +159,17 @@ pub fn propose(accesses: &BTreeSet<RefusedAccess>, context: &ProposalContext) ->
         });
     }
     let profile = &context.profile;
-    proposal.write = without_nested(context.group(write), &profile.write);
+    let (own, write): (BTreeSet<_>, BTreeSet<_>) = context
+        .group(write)
+        .into_iter()
+        .partition(|path| context.covers_program(path));
+    proposal.notes.extend(own.iter().map(|path| {
+        format!(
+            "changing {} is not proposed, because the server's program is there",
+            path.display()
+        )
+    }));
+    proposal.write = without_nested(write, &profile.write);
     let granted = proposal
         .write
         .iter()
@@ -217,6 +237,8 @@ mod tests {
             "one/file",
             "out/kept",
             "granted/x",
+            "code/a.py",
+            "tools/s.py",
         ] {
             fs::create_dir_all(at(name).parent().unwrap()).unwrap();
             fs::write(at(name), "").unwrap();
@@ -234,6 +256,8 @@ mod tests {
             read("missing"),
             RefusedAccess::Read("/proc/1/environ".into()),
             RefusedAccess::Write(at("out/new/deep")),
+            RefusedAccess::Write(at("code/__pycache__/a.pyc")),
+            RefusedAccess::Write(at("tools/__pycache__")),
             RefusedAccess::Host("example.org".to_owned()),
             RefusedAccess::Host("a b".to_owned()),
             RefusedAccess::Host("127.0.0.1:8080".to_owned()),
@@ -248,6 +272,7 @@ mod tests {
             protection: ServerProtection::default(),
             named: Vec::new(),
             home: None,
+            program: BTreeSet::from([at("code"), at("tools/s.py")]),
         };
         let proposal = propose(&accesses, &context);
         assert_eq!(proposal.read, BTreeSet::from([at("data"), at("one/file")]));
@@ -257,7 +282,12 @@ mod tests {
         assert_eq!(proposal.write, BTreeSet::from([at("out")]));
         let hosts: Vec<_> = proposal.hosts.iter().collect();
         assert_eq!(hosts, ["127.0.0.1:8080", "example.org"]);
-        assert_eq!(proposal.notes.len(), 1, "{:?}", proposal.notes);
+        let [code, tools, address] = &proposal.notes[..] else {
+            panic!("{:?}", proposal.notes);
+        };
+        assert!(code.contains("/code is not proposed"), "{code}");
+        assert!(tools.contains("/tools is not proposed"), "{tools}");
+        assert!(address.contains("192.0.2.1:443"), "{address}");
     }
 
     #[test]
@@ -267,6 +297,7 @@ mod tests {
             protection: ServerProtection::default(),
             named: vec!["/home".into()],
             home: Some("/home/me".into()),
+            program: BTreeSet::new(),
         };
         let paths = [
             "/home/me",

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use toolhost::mcp_servers::program_reads;
 use toolhost_contract::text;
-use toolhost_mcp_client::{Listing, ServerConfig, ServerSandbox, TransportConfig};
+use toolhost_mcp_client::{Listing, ServerConfig, ServerSandbox, TransportConfig, needs_approval};
 
 use super::{ListArgs, TestArgs, find, load, require_approval};
 use crate::exit::{CliError, Exit, OrExit as _};
@@ -51,6 +52,8 @@ fn row(known: &ConfiguredServer) -> Vec<String> {
     let (state, reason) = known.state();
     let tools =
         listing(known).map_or_else(|| "-".to_owned(), |listing| listing.tools.len().to_string());
+    // A reason can contain lines of the server's log.
+    let reason = reason.map(|reason| reason.lines().collect::<Vec<_>>().join(" "));
     let runs = reason.unwrap_or_else(|| config.map(first_line).unwrap_or_default());
     vec![
         known.name.clone(),
@@ -78,7 +81,7 @@ fn first_line(config: &ServerConfig) -> String {
 fn listing(known: &ConfiguredServer) -> Option<Arc<Listing>> {
     match &known.status {
         ServerStatus::Started(server) => server.shared().listing(),
-        ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved => None,
+        ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved(_) => None,
     }
 }
 
@@ -103,6 +106,9 @@ fn to_json(known: &ConfiguredServer) -> Value {
                 shown["env"] = json!(program.env.keys().collect::<Vec<_>>());
                 if let ServerSandbox::Confined(profile) = &program.sandbox {
                     shown["sandbox"] = json!(profile.lines());
+                    let reads = program_reads(config).into_iter();
+                    let reads = reads.filter(|path| needs_approval(path));
+                    shown["program_reads"] = json!(reads.collect::<Vec<_>>());
                 }
             }
             TransportConfig::Http(address) => {

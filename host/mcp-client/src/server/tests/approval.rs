@@ -76,6 +76,36 @@ async fn a_server_that_does_not_list_is_stopped_when_its_approval_is_revoked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_to_list_again_finds_what_was_approved_meanwhile() {
+    let lists = AtomicUsize::new(0);
+    let dial = ScriptedServer::script(move |message| {
+        let is_first =
+            message["method"] == "tools/list" && lists.fetch_add(1, Ordering::SeqCst) == 0;
+        let all = json!([tool("t"), tool("later")]);
+        legacy_response(message, &if is_first { json!([tool("t")]) } else { all })
+    });
+    let config = config("one");
+    let approvals = approved(&config);
+    let (context, received) = server_context(&approvals);
+    let server = Server::start(config.clone(), dial, context);
+    let shared = server.shared();
+    shared.first_listing().await.unwrap();
+    let limit = std::time::Duration::from_secs(60);
+    assert!(shared.has_changed(limit).await);
+    assert!(!shared.has_changed(limit).await);
+    let listing = shared.listing().unwrap();
+    approvals
+        .approve_tools("one", config.digest(), &listing.tools, &listing.changed)
+        .unwrap();
+    assert!(shared.has_changed(limit).await);
+    assert_eq!(
+        events(&received).last().unwrap(),
+        "listed mcp__one__later mcp__one__t"
+    );
+    assert!(!shared.has_changed(limit).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_without_an_approval_is_not_started() {
     let started = Arc::default();
     let (context, _) = server_context(&Arc::new(Approvals::in_memory()));

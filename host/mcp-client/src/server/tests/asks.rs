@@ -13,6 +13,12 @@ use crate::testing::{
 
 /// Makes one call during which the server asks; returns the questions.
 async fn asks(dial: Box<dyn Dial>) -> Vec<String> {
+    asks_until(dial, &["Ann"]).await
+}
+
+/// Gives one answer to each question.
+async fn asks_until(dial: Box<dyn Dial>, answers: &[&str]) -> Vec<String> {
+    let answers: Vec<_> = answers.iter().map(|&answer| answer.to_owned()).collect();
     let questions = Arc::new(Mutex::new(Vec::new()));
     let (mut context, _) = server_context(&approved(&config("one")));
     context.ask = {
@@ -20,7 +26,8 @@ async fn asks(dial: Box<dyn Dial>) -> Vec<String> {
         Some(Arc::new(move |queries| {
             let mut questions = questions.lock().unwrap();
             questions.extend(queries.iter().map(|query| query.question.clone()));
-            let replies = vec![toolhost_contract::UserAnswer::Text("Ann".to_owned())];
+            let answer = answers[questions.len() - 1].clone();
+            let replies = vec![toolhost_contract::UserAnswer::Text(answer)];
             Box::pin(async move { Ok(replies) })
         }))
     };
@@ -39,9 +46,12 @@ fn question() -> Value {
     json!({"method": "elicitation/create", "params": {"mode": "form", "message": "Who?", "requestedSchema": schema}})
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_legacy_server_asks_during_a_call() {
-    let dial = ScriptedServer::script(|message| {
+/// A server of the legacy protocol that asks during a call.
+fn asking(question: &Value) -> Box<dyn Dial> {
+    let mut question = question.clone();
+    question["jsonrpc"] = json!("2.0");
+    question["id"] = json!("q");
+    ScriptedServer::script(move |message| {
         if message["id"] == "q" {
             let name = message["result"]["content"]["name"].as_str().unwrap();
             let content = json!({"content": [{"type": "text", "text": format!("Hello {name}")}]});
@@ -51,15 +61,27 @@ async fn a_legacy_server_asks_during_a_call() {
         match name_of(message) {
             Some(_) => {
                 assert_eq!(message["id"], 3);
-                let mut question = question();
-                question["jsonrpc"] = json!("2.0");
-                question["id"] = json!("q");
                 vec![question.to_string()]
             }
             None => legacy_response(message, &json!([tool("greet")])),
         }
-    });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_server_asks_during_a_call() {
+    let dial = asking(&question());
     assert_eq!(asks(dial).await, ["The server one asks: Who?\nname"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_fit_is_asked_for_once_more() {
+    let mut question = question();
+    question["params"]["requestedSchema"]["properties"]["name"]["maxLength"] = json!(3);
+    let questions = asks_until(asking(&question), &["Annabel", "Ann"]).await;
+    let first = "The server one asks: Who?\nname (at most 3 characters)";
+    let second = format!("{first}\nIt must be at most 3 characters.");
+    assert_eq!(questions, [first, &second]);
 }
 
 #[tokio::test(start_paused = true)]
