@@ -1,7 +1,7 @@
 //! Starts a program and its supervisor, after all checks.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
@@ -83,24 +83,17 @@ pub async fn start(
         started: started.0,
         started_at: started.1,
         dropped,
-        output: Mutex::new(Output::new(
-            slot.output(),
-            settings.keep_text,
-            settings.keep_output,
-        )),
+        output: Mutex::new(new_output(slot.output(), settings, mode)),
         leftover_pids: Mutex::default(),
         stdin: tokio::sync::Mutex::new(input),
         cursor: AtomicU64::new(0),
-        is_listed: AtomicBool::new(false),
+        is_listed: AtomicBool::new(mode == RunMode::Background),
         progress: watch::Sender::new(JobProgress {
             state: JobState::Running,
             bytes: 0,
         }),
         ended: Mutex::default(),
     });
-    if mode == RunMode::Background {
-        process.list();
-    }
     let (commands, receiver) = mpsc::unbounded_channel();
     let (sender, listener): (OutputSender, _) = mpsc::channel(OUTPUT_CAPACITY);
     let supervisor = Supervisor {
@@ -138,6 +131,15 @@ fn compose_environment(
             && home_is_hidden(command, &settings.environment),
     };
     settings.environment.compose(&command.env, &context)
+}
+
+fn new_output(path: PathBuf, settings: &ProcessSettings, mode: RunMode) -> Output {
+    let mut output = Output::new(path, settings.keep_text, settings.keep_output);
+    if mode == RunMode::Background {
+        // The user is told its path before the program writes anything.
+        output.create_file();
+    }
+    output
 }
 
 fn supervisor_limits(settings: &ProcessSettings, command: &Command) -> SupervisorLimits {

@@ -16,10 +16,14 @@ use super::params::to_agent;
 use super::profiled_registry::ProfiledRegistry;
 use toolhost_contract::{Outcome, Part};
 
-/// How the lines begin that a tool adds to its text. `#` is a number.
+/// How the lines begin that a tool adds to its text. `#` is a number. The beginnings are so long that lines of files do not
+/// have them: `grep` and `read_many_files` show lines without their numbers.
 const NOTES: &[(&str, &[&str])] = &[
-    ("read_file", FILE_NOTES),
-    ("read_many_files", FILE_NOTES),
+    (
+        "read_file",
+        &[LINES, CUT_LINE, CUT_LINES, NOT_UTF8, "(the file has #"],
+    ),
+    ("read_many_files", &[LINES, CUT_LINE, CUT_LINES, NOT_UTF8]),
     (
         "grep",
         &[
@@ -27,10 +31,23 @@ const NOTES: &[(&str, &[&str])] = &[
             "[the search stopped",
             "[only the newest ",
             "[the pattern contains a line end",
-            "[`",
+            "[`case_insensitive = true` w",
+            "[`fixed_strings = true` would",
+            "[`no_ignore = true` would",
         ],
     ),
-    ("glob", &["[showing ", "[the search stopped", "[`"]),
+    (
+        "glob",
+        &[
+            "[showing ",
+            "[the search stopped",
+            "[`kind = \"any\"` would",
+            "[`case_sensitive = false` would",
+            "[`dot = true` would",
+            "[`respect_git_ignore = false` ",
+            "[`respect_tool_ignore = false` would",
+        ],
+    ),
     ("list_directory", &["(showing entries "]),
     ("write_file", &["warning: "]),
     ("edit_file", &["warning: "]),
@@ -51,13 +68,10 @@ const NOTES: &[(&str, &[&str])] = &[
     ("web_fetch", &["[characters ", "[only the main part "]),
 ];
 
-const FILE_NOTES: &[&str] = &[
-    "(showing lines ",
-    "(# line is cut ",
-    "(# lines are cut ",
-    "(the file is not UTF-8 ",
-    "(the file has ",
-];
+const LINES: &str = "(showing lines ";
+const CUT_LINE: &str = "(# line is cut after 2000 characters; to see another part of it: ";
+const CUT_LINES: &str = "(# lines are cut after 2000 characters; to see another part of them: ";
+const NOT_UTF8: &str = "(the file is not UTF-8 and shown as ";
 
 /// A line in the place of output that was left out. It counts as a note only if it contains a call.
 const OMISSION: &str = "[… ";

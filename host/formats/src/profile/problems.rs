@@ -36,14 +36,19 @@ impl<'a> ProfiledRegistry<'a> {
 }
 
 impl ErrorNames<'_, '_> {
-    /// Rewords an error message. What follows the problem is left out if the model cannot use it.
+    /// Rewords an error message. What follows the problem is left out if the model cannot use it. Other texts than those of
+    /// the shipped tools stay complete, as do further lines, which can be the output of a program.
     pub(super) fn message(&self, message: &str) -> String {
         let message = self.registry.reword_suggestions(message);
-        if let (Some(problems), Some(_)) = (message.strip_prefix(INVALID), self.called) {
+        if self.called.is_none() {
+            return self.all.apply(&message);
+        }
+        if let Some(problems) = message.strip_prefix(INVALID) {
             return format!("{INVALID}{}", self.problems(problems));
         }
+        let (first, rest) = message.split_at(message.find('\n').unwrap_or(message.len()));
         let mut shown = String::new();
-        for (at, (separator, clause)) in clauses(&message).into_iter().enumerate() {
+        for (at, (separator, clause)) in clauses(first).into_iter().enumerate() {
             if at == 0 {
                 shown.push_str(&self.problem(clause));
             } else if let Some(clause) = usable(&self.listed.apply(clause)) {
@@ -51,6 +56,7 @@ impl ErrorNames<'_, '_> {
                 shown.push_str(clause);
             }
         }
+        shown.push_str(&self.all.apply(rest));
         shown
     }
 

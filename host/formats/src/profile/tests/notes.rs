@@ -455,9 +455,16 @@ fn content_is_unchanged() {
             "  To continue reading: shell_output {\"task_id\": \"x\"}",
         ),
         ("task", "read_file with path \"a\""),
+        (
+            "grep",
+            "a.md\n[`sleep`]: tokio::time::sleep\n[`context`]: b",
+        ),
+        ("read_many_files", "(1 line is cut; set `encoding`)"),
     ] {
-        let profiled = fixture::lens(Profile::Claude, &tools);
-        assert_eq!(text_of(&profiled, tool, text, &Value::Null), text);
+        for profile in [Profile::Claude, Profile::Sema, Profile::Gemini] {
+            let profiled = fixture::lens(profile, &tools);
+            assert_eq!(text_of(&profiled, tool, text, &Value::Null), text);
+        }
     }
 }
 
