@@ -285,7 +285,12 @@ impl Kernel {
             {
                 return Ok(None);
             }
-            pool if is_background && (pool == Pool::Agents || !is_exclusive) => Pool::Background,
+            // A task in the background holds the permit that its own calls would wait for.
+            pool if is_background
+                && (pool == Pool::Agents || !is_exclusive && run.context.depth == 0) =>
+            {
+                Pool::Background
+            }
             pool => pool,
         };
         // Readers of a path run concurrently; a writer waits for its readers. An ordered call takes no path locks: it

@@ -1,11 +1,13 @@
 //! Background calls, which continue when the call that started them has ended, and end with their session.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
-use toolhost_contract::SessionKey;
+use serde_json::json;
+use toolhost_contract::{NoSink, SessionKey};
 
-use super::ServicesFixtureBuilder;
+use super::{ServicesFixtureBuilder, shown};
 
 const LONG: &str = r#"start peek {"do": "sleep 20"}"#;
 
@@ -65,6 +67,20 @@ async fn a_background_call_of_a_serial_tool_does_not_delay_others() {
             ("relay", "running", "3 running, 0 ended"),
         ])
         .await;
+}
+
+/// A task in the background waits for the background calls of its sub-agent, and would otherwise hold their permit.
+#[tokio::test(start_paused = true)]
+async fn a_background_call_of_a_sub_agent_does_not_wait_for_its_task() {
+    let mut plan = ServicesFixtureBuilder::default();
+    plan.settings.pools.agents = 1;
+    let house = plan.build();
+    house.check(&[("relay", LONG, "peek running")]).await;
+    let script = "start peek {\"do\": \"sleep 1\"}\nwait $1 5000";
+    let mut request = house.requested_call("relay", json!({"do": script}));
+    request.context.depth = 1;
+    let report = house.kernel.call(request, Arc::new(NoSink)).await;
+    assert_eq!(shown(&report), "ok: peek running\n(done)");
 }
 
 #[tokio::test(start_paused = true)]

@@ -187,7 +187,7 @@ async fn one_permit_in_each_pool_is_enough() {
         interactive: 1,
     };
     let house = plan.build();
-    // The background call holds the only permit of its pool, and the last one waits for it.
+    // The background call holds the only permit of its pool.
     let script = r#"call look {}
         call act {}
         call edit {"path": "a"}
