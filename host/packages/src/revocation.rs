@@ -53,6 +53,11 @@ impl RevocationList {
         Ok(())
     }
 
+    /// Makes the list newer than those that other machines published, which number them one by one.
+    pub fn exceed_published(&mut self, unix_seconds: u64) {
+        self.sequence = self.sequence.max(unix_seconds);
+    }
+
     /// Adds the entries of another list of the same key. Entries are never dropped. Returns whether some were new.
     pub fn merge(&mut self, other: Self) -> bool {
         self.sequence = self.sequence.max(other.sequence);
@@ -196,5 +201,25 @@ impl Revocations {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_replaces_an_unknown_one_is_newer() {
+        let mut published = RevocationList::default();
+        for digit in 1..=10 {
+            published.add(Digest([digit; 32]), "why").unwrap();
+        }
+        let mut own = RevocationList::default();
+        own.exceed_published(1_700_000_000);
+        own.add(Digest([11; 32]), "why").unwrap();
+        assert!(own.sequence > published.sequence);
+        // It does not fall behind a list that another machine published later.
+        own.exceed_published(1_600_000_000);
+        assert_eq!(own.sequence, 1_700_000_001);
     }
 }

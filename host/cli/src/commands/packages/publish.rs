@@ -1,6 +1,7 @@
 //! `host publish` and `host revoke`: for authors.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
@@ -147,8 +148,19 @@ pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     };
     let public = key.public();
     let mut list = packages.store.revocations()?.list(public);
-    if let Some(published) = published_list(&packages, &reference, public).await? {
-        if published.sequence < list.sequence {
+    let published = published_list(&packages, &reference, public).await?;
+    let is_replaced = match &published {
+        PublishedList::Missing => false,
+        PublishedList::Invalid => true,
+        PublishedList::Valid(published) => published.sequence < list.sequence,
+    };
+    if is_replaced {
+        // Hosts can know a later list than this machine, and refuse one with a lower number.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        list.exceed_published(now.map_or(0, |now| now.as_secs()));
+    }
+    if let PublishedList::Valid(published) = published {
+        if is_replaced {
             warn_of_replacement(&reference, "it is older than the list of this machine");
         }
         list.merge(published);
@@ -169,30 +181,38 @@ pub async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
+/// What a repository has as the list of a key.
+enum PublishedList {
+    Missing,
+    Invalid,
+    Valid(RevocationList),
+}
+
 /// The list of a key that was published, maybe from another machine. One that is not valid is replaced: everyone who can
 /// write to the repository could otherwise prevent revocations.
 async fn published_list(
     packages: &Packages,
     reference: &RegistryReference,
     key: PublicKey,
-) -> Result<Option<RevocationList>, CliError> {
+) -> Result<PublishedList, CliError> {
     let bundle = packages.registry.revocations(reference, key).await;
     let list = bundle.and_then(|bundle| match bundle {
-        Some(bundle) => RevocationList::verify(&bundle, &[key]).map(|(_, list)| Some(list)),
-        None => Ok(None),
+        Some(bundle) => {
+            RevocationList::verify(&bundle, &[key]).map(|(_, list)| PublishedList::Valid(list))
+        }
+        None => Ok(PublishedList::Missing),
     });
     match list {
         Ok(list) => Ok(list),
         Err(
             error @ (PackageError::Revocations(_)
-            | PackageError::NotARegistry { .. }
             | PackageError::Layout { .. }
             | PackageError::DigestMismatch { .. }
             | PackageError::SizeMismatch { .. }
             | PackageError::TooLarge { .. }),
         ) => {
             warn_of_replacement(reference, &error.to_string());
-            Ok(None)
+            Ok(PublishedList::Invalid)
         }
         // Entries of a list that cannot be read now would be lost.
         Err(error) => Err(error.into()),
