@@ -328,7 +328,9 @@ impl FormField {
     fn value(&self, reply: &UserAnswer) -> Result<Option<Value>, String> {
         let is_empty = match reply {
             UserAnswer::Text(text) => text.is_empty(),
-            UserAnswer::Labels(labels) => labels.is_empty() && self.default.is_some(),
+            UserAnswer::Labels(labels) => {
+                labels.is_empty() && (self.default.is_some() || !self.required)
+            }
             UserAnswer::YesNo(_) => false,
         };
         if is_empty {
