@@ -177,7 +177,7 @@ impl Approvals {
         Ok(head.is_some_and(|head| head.digest == digest.to_string()))
     }
 
-    /// Returns an error unless the user has approved that the program of the server reads these paths of its own.
+    /// Returns an error unless the user has approved read access to these files and directories of the server's program.
     /// Paths that every sandbox grants need no approval.
     pub fn check_reads(
         &self,
@@ -199,7 +199,7 @@ impl Approvals {
         })
     }
 
-    /// Records the user's approval of a server and of what its program reads of its own. Approved definitions of tools
+    /// Records the user's approval of a server and of read access to the paths of its program. Approved definitions of tools
     /// remain if the command or the sandbox has changed, so that the change does not approve other definitions.
     /// [`Approvals::forget`] removes them.
     pub fn approve(

@@ -134,7 +134,7 @@ pub struct SandboxContext {
     pub hidden: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
     pub serve_proxy: Arc<ServeProxy>,
-    /// Approvals, which cover what a program may read of its own.
+    /// Approvals, which contain the paths of a server's program that it may read.
     pub approvals: Arc<Approvals>,
     /// Records what is refused. A recorded program is slower, and gets the proxy even if no host is allowed.
     pub record: Option<AccessLog>,

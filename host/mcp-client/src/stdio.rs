@@ -134,7 +134,7 @@ impl StdioDialer {
         granted.iter().cloned().chain(data).collect()
     }
 
-    /// Returns the sandbox if the approval of the server covers what the program reads of its own: a file that was
+    /// Returns the sandbox if the approval of the server covers the paths of its program: a file that was
     /// created after the approval can make another directory its package.
     fn prepare_sandbox(&self) -> Result<Option<PipedSandbox>, ServerError> {
         let Some((context, profile)) = self.confinement()? else {

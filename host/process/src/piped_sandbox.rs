@@ -25,7 +25,7 @@ pub struct PipedSandbox {
     /// Real paths: the program does not start if one of them is behind a symbolic link.
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
-    /// What it may read of its own: paths of [`program_reads`], which the caller has checked, and
+    /// Paths of the program that it may read: those of [`program_reads`], which the caller has checked, and
     /// [`certificate_reads`].
     pub program: BTreeSet<PathBuf>,
     pub network: PipedNetwork,

@@ -495,7 +495,7 @@ fn require_approval(keep: &ServerStorage, config: &ServerConfig) -> Result<(), C
     ))
 }
 
-/// What an approval of a server covers; `reads` is what its program reads of its own.
+/// Describes what an approval of a server covers. `reads`: the result of [`program_reads`].
 fn approval_text(config: &ServerConfig, reads: &BTreeSet<PathBuf>) -> String {
     let mut shown = config.description();
     let how = match &config.transport {

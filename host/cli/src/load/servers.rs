@@ -149,7 +149,8 @@ impl ConfiguredServer {
     }
 }
 
-/// Why a server must not be started, if something of it is not approved. `reads` is what its program reads of its own.
+/// Returns the reason why a server must not be started, if its approval is missing or does not cover `reads`, the result of
+/// [`program_reads`].
 pub fn missing_approval(
     keep: &ServerStorage,
     config: &ServerConfig,

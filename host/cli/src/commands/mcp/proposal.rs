@@ -68,7 +68,7 @@ pub struct ProposalContext {
     /// Directories that arguments of the server name. They are proposed in place of the files in them.
     pub named: Vec<PathBuf>,
     pub home: Option<PathBuf>,
-    /// What the server reads of its own program. A server that could change it could change what runs next.
+    /// The files and directories of the server's program. Write access to them would let the server change its next start.
     pub program: BTreeSet<PathBuf>,
 }
 
