@@ -82,7 +82,7 @@ enum ApprovalStorage {
 struct ApprovedServer {
     /// Digest of the command or the address.
     digest: String,
-    /// What the sandbox grants of the program itself. Approvals from before this field cover nothing of it.
+    /// The paths of the program that its sandbox grants. Approvals from before this field contain none.
     #[serde(default)]
     reads: BTreeSet<PathBuf>,
     /// Whether the tools were listed since the approval. Tools that appear later need a separate approval.

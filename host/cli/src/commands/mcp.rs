@@ -486,13 +486,8 @@ fn require_approval(keep: &ServerStorage, config: &ServerConfig) -> Result<(), C
     let Some(missing) = missing.or_exit(Exit::Store)? else {
         return Ok(());
     };
-    Err(CliError::new(
-        Exit::Denied,
-        format!(
-            "server `{name}` is not started because it is not approved: {missing}\n  {}",
-            config.description().replace('\n', "\n  ")
-        ),
-    ))
+    let message = servers::not_approved(name, &missing, &config.description());
+    Err(CliError::new(Exit::Denied, message))
 }
 
 /// Describes what an approval of a server covers. `reads`: the result of [`program_reads`].

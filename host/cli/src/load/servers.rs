@@ -167,6 +167,12 @@ pub fn missing_approval(
     }
 }
 
+/// The message about a server that is not started for `reason`, a result of [`missing_approval`].
+pub fn not_approved(name: &str, reason: &str, description: &str) -> String {
+    let description = description.replace('\n', "\n  ");
+    format!("server `{name}` is not started because it is not approved: {reason}\n  {description}")
+}
+
 pub type OnServerEvent = dyn Fn(&Arc<ServerShared>, ServerEvent) + Send + Sync;
 
 impl Servers {
@@ -222,10 +228,8 @@ impl Servers {
                         .config
                         .as_ref()
                         .map(ServerConfig::description);
-                    note(&format!(
-                        "warning: server `{name}` is not started because it is not approved: {reason}\n  {}",
-                        shown.unwrap_or_default().replace('\n', "\n  ")
-                    ));
+                    let message = not_approved(name, reason, &shown.unwrap_or_default());
+                    note(&format!("warning: {message}"));
                 }
                 ServerStatus::Started(server) => {
                     if let toolhost_mcp_client::ServerState::Starting = server.shared().state() {

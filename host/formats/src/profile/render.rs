@@ -112,12 +112,12 @@ impl ProfiledRegistry<'_> {
         {
             return Cow::Borrowed(result);
         }
-        let names = self.error_names(row);
         Cow::Owned(match result {
             Ok(outcome) => {
                 let mut outcome = outcome.clone();
                 self.reword_notes(canonical, row, &mut outcome);
                 if let Some(error) = &mut outcome.error {
+                    let names = self.error_names(row);
                     error.message = names.message(&error.message);
                     let facts = outcome.structured.as_ref().unwrap_or(&Value::Null);
                     error.recommendations = self.advice(row, &names, &error.recommendations, facts);
@@ -126,6 +126,7 @@ impl ProfiledRegistry<'_> {
             }
             Err(error) => {
                 let mut error = error.clone();
+                let names = self.error_names(row);
                 error.message = names.message(&error.message);
                 error.recommendations =
                     self.advice(row, &names, &error.recommendations, &Value::Null);
