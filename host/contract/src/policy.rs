@@ -20,6 +20,7 @@ use crate::variables::Variables;
 use crate::{Descriptor, Digest, Effect, OnlyPaths, PluginName, Principal, ToolName};
 
 mod approval;
+mod argument_pattern;
 mod authorized_command;
 mod call_analysis;
 mod decide;

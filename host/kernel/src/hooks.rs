@@ -237,7 +237,12 @@ impl AskHint {
     }
 
     fn and(self, other: &Self) -> Self {
-        let reason = format!("{}; {}", self.reason(), other.reason());
+        let (own, other) = (self.reason(), other.reason());
+        let reason = if own == other {
+            own
+        } else {
+            format!("{own}; {other}")
+        };
         Self {
             reason: Some(reason),
             ..self

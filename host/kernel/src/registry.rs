@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use toolhost_contract::lifecycle::ResolvedTool;
 use toolhost_contract::policy::{Mode, NamedTool, Policy};
 use toolhost_contract::{
@@ -65,6 +66,12 @@ impl ToolEntry {
     /// Returns the hints for clients.
     pub fn hints(&self) -> ToolHints {
         ToolHints::new(&self.tool, self.backend.effect_bounds(&self.tool))
+    }
+
+    /// Returns the permissions that a call with this input requires but was not granted, each with the setting that
+    /// grants it.
+    pub fn missing_grants(&self, input: &Value) -> Vec<String> {
+        self.backend.missing_grants(&self.tool, input)
     }
 
     /// Returns the tool with its names, as rules match them.

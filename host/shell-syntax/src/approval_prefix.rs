@@ -1,7 +1,9 @@
 //! Command prefixes that a saved approval may cover.
 
+use super::option_search::find_risky_options;
 use super::pattern::are_inert;
-use super::{SimpleCommand, risky_options::find_risky_options, wrapper};
+use super::risky_options::without_version;
+use super::{SimpleCommand, wrapper};
 
 /// Programs that execute their arguments, input or a file, or that access another machine.
 const INTERPRETERS: &[&str] = &[
@@ -236,7 +238,7 @@ pub fn approval_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     let written = command.words.first()?.literal()?;
     let program = command.program()?;
     let lower = program.to_ascii_lowercase();
-    let stem = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let stem = without_version(&lower);
     let listed = |list: &[&str]| {
         [lower.as_str(), stem]
             .iter()

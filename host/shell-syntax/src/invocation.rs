@@ -64,6 +64,8 @@ pub(super) struct Invocation {
     /// Name without directory, in lower case.
     pub program: String,
     pub words: Vec<Word>,
+    /// Index of the first of these words in the command.
+    pub first: usize,
 }
 
 impl Invocation {
@@ -76,10 +78,12 @@ impl Invocation {
             Some(name) if is_git_command(name) => Some(Self {
                 words: [vec![Word::Literal(name.to_owned())], arguments].concat(),
                 program: "git".to_owned(),
+                first: 0,
             }),
             _ => Some(Self {
                 program,
                 words: arguments,
+                first: 1,
             }),
         }
     }
@@ -97,6 +101,7 @@ impl Invocation {
             Some(Self {
                 program: first.words.get(at + 1)?.literal()?.to_ascii_lowercase(),
                 words: first.words[at + 2..].to_vec(),
+                first: first.first + at + 2,
             })
         });
         std::iter::once(first).chain(module.flatten()).collect()

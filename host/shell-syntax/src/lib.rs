@@ -10,9 +10,11 @@
 mod approval_prefix;
 mod compound;
 mod danger;
+mod directory;
 #[cfg(test)]
 mod fuzz;
 mod invocation;
+mod option_search;
 mod parser;
 mod pattern;
 mod program_text;
@@ -29,11 +31,10 @@ mod wrapper_options;
 
 pub use approval_prefix::approval_prefix;
 pub use danger::describe_danger;
+pub use option_search::find_risky_options;
 pub use pattern::CommandPattern;
 pub use read_only::is_read_only;
-pub use risky_options::{
-    RiskyOption, find_risky_options, list_risky_options, reads_directory_settings,
-};
+pub use risky_options::{RiskyOption, list_risky_options};
 
 use toolhost_text as text;
 

@@ -1,7 +1,9 @@
 //! Command patterns of rules such as `Bash(git *)`.
 
 use super::invocation::Invocation;
-use super::{SimpleCommand, risky_options::find_risky_options};
+use super::option_search::find_risky_options;
+use super::risky_options::RiskyOption;
+use super::{SimpleCommand, Word};
 use crate::variables::is_inert_name;
 use toolhost_text as text;
 
@@ -20,7 +22,10 @@ pub(super) fn are_inert(assignments: &[String]) -> bool {
 }
 
 /// Placeholder for an unknown word. No pattern can contain it, so only a `*` matches it.
-const UNKNOWN_WORD: &str = "\0";
+const UNKNOWN_WORD: &str = "\u{1}";
+
+/// Separates the words of a command and of a pattern. No word can contain it, so a blank in a word is no separator.
+const SEPARATOR: &str = "\0";
 
 /// A compiled command pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,14 +70,22 @@ impl CommandPattern {
     }
 
     /// Whether an **allow** rule covers the command: every fixed word is known, the program is the named one, no
-    /// variable is set that could change what it does, and each option that runs programs or writes files is written in
-    /// the pattern.
+    /// variable is set that could change what it does, and every occurrence of an option that runs programs or writes
+    /// files is written in the pattern.
     pub fn matches(&self, command: &SimpleCommand) -> bool {
-        self.covers_words(command)
-            && (self.words.is_empty()
-                || find_risky_options(command)
-                    .iter()
-                    .all(|one| self.names_option(&one.option)))
+        self.covers_words(command, &[])
+            && (self.words.is_empty() || self.covers_words(command, &find_risky_options(command)))
+    }
+
+    /// The first risky option because of which the pattern does not cover the command; `None` if it covers the command
+    /// or does not match the words.
+    pub fn find_uncovered_option(&self, command: &SimpleCommand) -> Option<RiskyOption> {
+        if self.words.is_empty() || !self.covers_words(command, &[]) {
+            return None;
+        }
+        let is_uncovered =
+            |one: &RiskyOption| !self.covers_words(command, std::slice::from_ref(one));
+        find_risky_options(command).into_iter().find(is_uncovered)
     }
 
     /// Whether it is `*`.
@@ -80,30 +93,25 @@ impl CommandPattern {
         self.words.is_empty()
     }
 
-    /// Whether a word of the pattern contains the option, not only a wildcard.
-    fn names_option(&self, option: &str) -> bool {
-        self.words.iter().any(|word| {
-            let bare = base_name(word);
-            word == option
-                || !option.starts_with('-') && bare == option
-                || word
-                    .strip_prefix(option)
-                    .is_some_and(|rest| rest.starts_with(['=', '*']) || !option.starts_with("--"))
-                    && (option.starts_with(['-', '+', '@']) || option.ends_with(['=', ':']))
-        })
-    }
-
     /// The program and subcommand of the pattern, if a wildcard follows.
     pub fn wildcard_command(&self) -> Option<(&str, Option<&str>)> {
         let is_plain = |word: &&String| !word.contains('*') && !word.starts_with('-');
         let program = self.words.first().filter(is_plain)?;
-        let wild = self.open || self.words.iter().any(|word| word.contains('*'));
         let subcommand = self.words.get(1).filter(is_plain).map(String::as_str);
-        wild.then_some((program.rsplit('/').next().unwrap_or(program), subcommand))
+        self.has_wildcard()
+            .then_some((program.rsplit('/').next().unwrap_or(program), subcommand))
     }
 
-    fn covers_words(&self, command: &SimpleCommand) -> bool {
-        if !are_inert(&command.assignments) {
+    fn has_wildcard(&self) -> bool {
+        self.open || self.words.iter().any(|word| word.contains('*'))
+    }
+
+    /// Whether the pattern covers the words of the command, these options without a wildcard.
+    fn covers_words(&self, command: &SimpleCommand, options: &[RiskyOption]) -> bool {
+        let is_unplaced = |one: &RiskyOption| one.places.is_empty();
+        if !are_inert(&command.assignments)
+            || self.has_wildcard() && options.iter().any(is_unplaced)
+        {
             return false;
         }
         let Some(first) = command.words.first() else {
@@ -117,11 +125,10 @@ impl CommandPattern {
             .find_map(|directory| first.strip_prefix(directory))
             .filter(|base| !base.contains('/'));
         [Some(first), base].into_iter().flatten().any(|program| {
-            let rest = command
-                .arguments()
-                .iter()
-                .map(|word| word.literal().unwrap_or(UNKNOWN_WORD));
-            self.covers(&std::iter::once(program).chain(rest).collect::<Vec<_>>())
+            let rest = command.arguments().iter().map(Word::literal);
+            let rest = rest.map(|word| word.unwrap_or(UNKNOWN_WORD));
+            let words: Vec<&str> = std::iter::once(program).chain(rest).collect();
+            self.covers(&words, options)
         })
     }
 
@@ -160,26 +167,30 @@ impl CommandPattern {
         let mut words = self.words.clone();
         words[0] = base_name(&words[0]);
         let pattern = words.join(" ");
-        glob_matches(&pattern, text) || self.open && glob_matches(&format!("{pattern} *"), text)
+        glob_matches(&pattern, text, &[])
+            || self.open && glob_matches(&format!("{pattern} *"), text, &[])
     }
 
-    fn covers(&self, words: &[&str]) -> bool {
-        if self.words.iter().any(|word| word.contains('*')) {
-            // A program whose name contains blanks is not the program that the pattern's words name.
-            return !words[0].contains(char::is_whitespace) && {
-                let text = words.join(" ");
-                let pattern = self.words.join(" ");
-                glob_matches(&pattern, &text)
-                    || self.open && glob_matches(&format!("{pattern} *"), &text)
-            };
+    fn covers(&self, words: &[&str], options: &[RiskyOption]) -> bool {
+        if self.words.is_empty() {
+            return true;
         }
-        let length = self.words.len();
-        (words.len() == length || self.open && words.len() > length)
-            && self
-                .words
-                .iter()
-                .zip(words)
-                .all(|(pattern, word)| pattern == word)
+        // A program whose name contains blanks is not the program that the pattern's words name.
+        let has_star = self.words.iter().any(|word| word.contains('*'));
+        if has_star && words[0].contains(char::is_whitespace) {
+            return false;
+        }
+        let mut named = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let places = options.iter().filter_map(|one| one.places.get(&at));
+            let length = places.max().map_or(0, |length| word.len().min(*length));
+            named.resize(named.len() + length, true);
+            named.resize(named.len() + word.len() - length + SEPARATOR.len(), false);
+        }
+        let text = words.join(SEPARATOR);
+        let pattern = self.words.join(SEPARATOR);
+        glob_matches(&pattern, &text, &named)
+            || self.open && glob_matches(&format!("{pattern}{SEPARATOR}*"), &text, &named)
     }
 }
 
@@ -217,8 +228,9 @@ fn split_pattern(body: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Matches a pattern with `*` for any text. The work is bounded by the product of the lengths.
-fn glob_matches(pattern: &str, text: &str) -> bool {
+/// Matches a pattern with `*` for any text without the bytes that are `named`, which the pattern has to contain. The work
+/// is bounded by the product of the lengths.
+fn glob_matches(pattern: &str, text: &str, named: &[bool]) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
@@ -228,7 +240,9 @@ fn glob_matches(pattern: &str, text: &str) -> bool {
         } else if pattern.get(p) == Some(&text[t]) {
             p += 1;
             t += 1;
-        } else if let Some((at, from)) = star {
+        } else if let Some((at, from)) = star
+            && named.get(from) != Some(&true)
+        {
             star = Some((at, from + 1));
             p = at + 1;
             t = from + 1;

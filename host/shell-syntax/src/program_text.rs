@@ -82,19 +82,19 @@ impl ScriptOptions {
         ScriptOption::Flag
     }
 
-    /// The script, unless it is harmless. `false` means that it is not known. After an option that is not known, any
-    /// word may be the script.
-    pub(super) fn find_unsafe(&self, words: &[Word]) -> Option<(String, bool)> {
+    /// The script and the index of its word, unless it is harmless. `false` means that it is not known. After an option
+    /// that is not known, any word may be the script.
+    pub(super) fn find_unsafe(&self, words: &[Word]) -> Option<(usize, String, bool)> {
         let (mut has_script, mut has_unknown) = (false, false);
-        let mut left = words.iter();
-        while let Some(word) = left.next() {
+        let mut left = words.iter().enumerate();
+        while let Some((at, word)) = left.next() {
             let Some(text) = word.literal() else {
                 if has_unknown || !has_script {
-                    return Some((word.as_written().to_owned(), false));
+                    return Some((at, word.as_written().to_owned(), false));
                 }
                 continue;
             };
-            let script = if text.starts_with('-') && text.len() > 1 && !has_unknown {
+            let (at, script) = if text.starts_with('-') && text.len() > 1 && !has_unknown {
                 match self.classify(text) {
                     ScriptOption::Flag => continue,
                     ScriptOption::Value => {
@@ -105,22 +105,24 @@ impl ScriptOptions {
                         has_unknown = true;
                         continue;
                     }
-                    ScriptOption::Script(Some(attached)) => attached,
+                    ScriptOption::Script(Some(attached)) => (at, attached),
                     ScriptOption::Script(None) => match left.next() {
-                        Some(Word::Literal(next)) => next,
-                        Some(next) => return Some((next.as_written().to_owned(), false)),
+                        Some((at, Word::Literal(next))) => (at, next.as_str()),
+                        Some((at, next)) => {
+                            return Some((at, next.as_written().to_owned(), false));
+                        }
                         None => continue,
                     },
                 }
             } else if has_unknown || !has_script {
-                text
+                (at, text)
             } else {
                 // A file.
                 continue;
             };
             has_script = true;
             if !(self.is_harmless)(script) {
-                return Some((script.to_owned(), true));
+                return Some((at, script.to_owned(), true));
             }
         }
         None

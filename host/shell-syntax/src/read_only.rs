@@ -1,7 +1,7 @@
 //! Detection of read-only command lines.
 
 use super::pattern::are_inert;
-use super::{Script, SimpleCommand, Word, risky_options::find_risky_options};
+use super::{Script, SimpleCommand, Word, option_search::find_risky_options};
 
 /// Programs that never write, whatever their arguments.
 const READ_ONLY_PROGRAMS: &[&str] = &[

@@ -1,13 +1,11 @@
 //! Risky options: options that make a program run other programs, write files or load other settings. A rule for
 //! `git fetch *` is not meant to allow `git fetch --upload-pack=CMD`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::LazyLock;
 
-use super::invocation::Invocation;
-use super::program_text::{AWK, SED};
-use super::{SimpleCommand, Word};
+use super::SimpleCommand;
 use toolhost_text as text;
 
 const DATA: &str = include_str!("risky-options.txt");
@@ -27,29 +25,29 @@ static TABLE: LazyLock<HashMap<&'static str, Vec<RiskyRow>>> = LazyLock::new(|| 
 
 /// The effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OptionEffect {
+pub(super) enum OptionEffect {
     Runs,
     Writes,
     Settings,
 }
 
 #[derive(Debug, Clone)]
-struct RiskyRow {
-    position: OptionPosition,
-    patterns: Vec<OptionPattern>,
-    effect: OptionEffect,
-    source: &'static str,
+pub(super) struct RiskyRow {
+    pub position: OptionPosition,
+    pub patterns: Vec<OptionPattern>,
+    pub effect: OptionEffect,
+    pub source: &'static str,
 }
 
 #[derive(Debug, Clone)]
-enum OptionPosition {
+pub(super) enum OptionPosition {
     Any,
     Before,
     After(Vec<&'static str>),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum OptionPattern {
+pub(super) enum OptionPattern {
     Long(&'static str),
     Short(char),
     /// One or two dashes and the beginning of a word.
@@ -59,6 +57,8 @@ enum OptionPattern {
     OperandPrefix(&'static str),
     Assignment,
     Operands(usize),
+    /// The program uses files of its working directory, whatever its options are.
+    Directory,
     EveryCall,
     Awk,
     Sed,
@@ -70,15 +70,49 @@ enum OptionPattern {
     Values(&'static str),
 }
 
+/// The [`RiskyOption::option`] of operands such as the output of `uniq`. No command and no rule contains it.
+pub(super) const FURTHER_OPERANDS: &str = "further operands";
+
 /// An option that no wildcard rule and no saved approval covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RiskyOption {
     pub program: String,
     /// The option as listed in the table, or the word that may expand to one.
     pub option: String,
-    effect: Option<OptionEffect>,
-    source: &'static str,
+    pub(super) effect: Option<OptionEffect>,
+    pub(super) source: &'static str,
+    /// Every word of the command that is the option, by its index, and how many bytes at its start name the option.
+    /// Empty if the words as a whole are the risk.
+    pub(super) places: BTreeMap<usize, usize>,
 }
+
+impl RiskyOption {
+    /// Whether a regular expression covers an occurrence of the option only with a wildcard: it still matches without
+    /// the option.
+    pub fn is_matched_by_wildcard(
+        &self,
+        command: &SimpleCommand,
+        matches: impl Fn(&str) -> bool,
+    ) -> bool {
+        let without = |(at, length): (&usize, &usize)| {
+            let words = command.words.iter().enumerate().map(|(index, word)| {
+                let text = word.as_written();
+                match text.get(*length..) {
+                    Some(rest) if index == *at => format!("\u{fffd}{rest}"),
+                    None if index == *at => "\u{fffd}".to_owned(),
+                    _ => text.to_owned(),
+                }
+            });
+            words.collect::<Vec<_>>().join(" ")
+        };
+        self.places.is_empty()
+            || self.places.len() > MAX_OCCURRENCES
+            || self.places.iter().any(|place| matches(&without(place)))
+    }
+}
+
+/// Maximum number of occurrences of one option that a regular expression can cover; each requires matching it once.
+const MAX_OCCURRENCES: usize = 32;
 
 impl fmt::Display for RiskyOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,7 +129,16 @@ impl fmt::Display for RiskyOption {
             Some(OptionEffect::Writes) => "can write files",
             Some(OptionEffect::Settings) => "takes settings that can run other programs",
         };
-        write!(f, "`{option}` of `{program}` {does} ({})", self.source)
+        let quote = if self.option == FURTHER_OPERANDS {
+            ""
+        } else {
+            "`"
+        };
+        write!(
+            f,
+            "{quote}{option}{quote} of `{program}` {does} ({})",
+            self.source
+        )
     }
 }
 
@@ -127,19 +170,6 @@ impl RiskyRow {
         };
         cells.next().is_none().then_some((programs, row))
     }
-
-    /// The words that the row applies to, for one candidate position of the subcommand.
-    fn scope<'a>(&self, words: &'a [Word], subcommand: Option<usize>) -> Option<&'a [Word]> {
-        match (&self.position, subcommand) {
-            (OptionPosition::Any, _) => Some(words),
-            (OptionPosition::Before, at) => Some(&words[..at.unwrap_or(words.len())]),
-            (OptionPosition::After(names), Some(at)) => {
-                let named = words[at].literal().is_none_or(|name| names.contains(&name));
-                named.then(|| &words[at + 1..])
-            }
-            (OptionPosition::After(_), None) => None,
-        }
-    }
 }
 
 impl OptionPattern {
@@ -150,6 +180,7 @@ impl OptionPattern {
             "!awk" => Self::Awk,
             "!sed" => Self::Sed,
             "!bundle" => Self::Bundle,
+            "./" => Self::Directory,
             _ => {
                 if let Some(name) = text.strip_prefix("~--") {
                     Self::Harmless(name)
@@ -175,24 +206,14 @@ impl OptionPattern {
     }
 
     /// Whether it is an option, which an unknown word may expand to.
-    fn is_option(self) -> bool {
-        matches!(
-            self,
-            Self::Long(_)
-                | Self::Short(_)
-                | Self::WordPrefix(_)
-                | Self::OperandPrefix(_)
-                | Self::Assignment
-        )
+    pub(super) fn is_option(self) -> bool {
+        self.starts_with_dash() || matches!(self, Self::OperandPrefix(_) | Self::Assignment)
     }
-}
 
-/// Finds the risky options of a command; empty for programs that are not in the table.
-pub fn find_risky_options(command: &SimpleCommand) -> Vec<RiskyOption> {
-    Invocation::interpretations(command)
-        .iter()
-        .flat_map(find_in_invocation)
-        .collect()
+    /// Whether it is no option after `--`.
+    pub(super) fn starts_with_dash(self) -> bool {
+        matches!(self, Self::Long(_) | Self::Short(_) | Self::WordPrefix(_))
+    }
 }
 
 /// Lists the risky options of a program, optionally for a subcommand. Used in warnings.
@@ -217,14 +238,15 @@ pub fn list_risky_options(program: &str, subcommand: Option<&str>) -> Vec<String
                 OptionPattern::OperandPrefix(front) => format!("{front}…"),
                 OptionPattern::Assignment => "NAME=".to_owned(),
                 OptionPattern::Awk | OptionPattern::Sed => "program texts".to_owned(),
-                OptionPattern::Operands(_) => "further operands".to_owned(),
+                OptionPattern::Operands(_) => FURTHER_OPERANDS.to_owned(),
                 OptionPattern::EveryCall => match &row.position {
                     OptionPosition::After(names) if subcommand.is_none() => names.join(", "),
                     _ => "every call".to_owned(),
                 },
-                OptionPattern::Bundle | OptionPattern::Harmless(_) | OptionPattern::Values(_) => {
-                    continue;
-                }
+                OptionPattern::Directory
+                | OptionPattern::Bundle
+                | OptionPattern::Harmless(_)
+                | OptionPattern::Values(_) => continue,
             };
             if !found.contains(&shown) {
                 found.push(shown);
@@ -234,8 +256,9 @@ pub fn list_risky_options(program: &str, subcommand: Option<&str>) -> Vec<String
     found
 }
 
-/// Whether a program reads settings of the directory in which it runs, as its option for another directory shows.
-pub fn reads_directory_settings(program: &str) -> bool {
+/// Whether a program uses files of the directory in which it runs, as the table or its option for another directory
+/// shows.
+pub(super) fn uses_working_directory(program: &str) -> bool {
     let mut options = rows(program)
         .iter()
         .filter(|row| row.effect != OptionEffect::Writes)
@@ -246,185 +269,23 @@ pub fn reads_directory_settings(program: &str) -> bool {
         }
         OptionPattern::Short(letter) => *letter == 'C',
         OptionPattern::WordPrefix(name) => *name == "C",
+        OptionPattern::Directory => true,
         _ => false,
     })
 }
 
-fn rows(program: &str) -> &'static [RiskyRow] {
+/// The rows of the table for a program.
+pub(super) fn rows(program: &str) -> &'static [RiskyRow] {
     let lower = program.to_ascii_lowercase();
-    let stem = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let row = TABLE.get(lower.as_str()).or_else(|| TABLE.get(stem));
+    let row = TABLE
+        .get(lower.as_str())
+        .or_else(|| TABLE.get(without_version(&lower)));
     row.map_or(&[], Vec::as_slice)
 }
 
-fn find_in_invocation(invocation: &Invocation) -> Vec<RiskyOption> {
-    let rows = rows(&invocation.program);
-    let mut found: Vec<RiskyOption> = Vec::new();
-    if rows.is_empty() {
-        return found;
-    }
-    let Some(subcommands) = invocation.subcommands() else {
-        return vec![RiskyOption {
-            program: invocation.program.clone(),
-            option: "one of many options".to_owned(),
-            effect: None,
-            source: "",
-        }];
-    };
-    let mut positions: Vec<Option<usize>> = subcommands.into_iter().map(Some).collect();
-    if positions.is_empty() {
-        positions.push(None);
-    }
-    let exceptions: Vec<OptionPattern> = rows
-        .iter()
-        .flat_map(|row| &row.patterns)
-        .filter(|mark| {
-            matches!(
-                mark,
-                OptionPattern::Bundle | OptionPattern::Harmless(_) | OptionPattern::Values(_)
-            )
-        })
-        .copied()
-        .collect();
-    for row in rows {
-        for position in &positions {
-            let Some(words) = row.scope(&invocation.words, *position) else {
-                continue;
-            };
-            let named = match (position, &row.position) {
-                (Some(at), OptionPosition::After(_)) => invocation.words[*at].as_written(),
-                _ => &invocation.program,
-            };
-            for (option, is_known) in options_in(row, words, named, &exceptions) {
-                let one = RiskyOption {
-                    program: invocation.program.clone(),
-                    option,
-                    effect: is_known.then_some(row.effect),
-                    source: row.source,
-                };
-                if !found.iter().any(|known| known.option == one.option) {
-                    found.push(one);
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Finds options of the row among the words; `false` marks a word that may expand to one. `named`: the program or its
-/// subcommand.
-fn options_in(
-    row: &RiskyRow,
-    words: &[Word],
-    named: &str,
-    exceptions: &[OptionPattern],
-) -> Vec<(String, bool)> {
-    let mut found = Vec::new();
-    // A leading `--` cannot be the value of an option.
-    let ended = words.first().and_then(Word::literal) == Some("--");
-    let is_bundled = exceptions
-        .iter()
-        .any(|mark| matches!(mark, OptionPattern::Bundle));
-    for (at, word) in words.iter().enumerate() {
-        match word {
-            Word::Literal(text) => {
-                let bundled = is_bundled && at == 0 && !text.starts_with('-');
-                let text = if bundled { &format!("-{text}") } else { text };
-                let marks = row
-                    .patterns
-                    .iter()
-                    .filter(|mark| !ended || !mark.is_option());
-                found.extend(
-                    marks
-                        .filter_map(|mark| mark.find_in_word(text, exceptions))
-                        .map(|option| (option, true)),
-                );
-            }
-            Word::Dynamic(text) if !ended => match UnknownWord::classify(text) {
-                UnknownWord::Operand => {}
-                UnknownWord::LongOption(name) => found.extend(
-                    row.patterns
-                        .iter()
-                        .filter_map(|mark| mark.find_in_word(&format!("--{name}="), exceptions))
-                        .map(|option| (option, true)),
-                ),
-                UnknownWord::Anything | UnknownWord::SeveralWords => {
-                    let has_options = row.patterns.iter().any(|mark| mark.is_option());
-                    found.extend(has_options.then(|| (text.clone(), false)));
-                }
-            },
-            Word::Dynamic(_) => {}
-        }
-    }
-    for mark in &row.patterns {
-        match mark {
-            OptionPattern::EveryCall => found.push((named.to_owned(), true)),
-            OptionPattern::Operands(number) if count_operands(words) >= *number => {
-                found.push((named.to_owned(), true));
-            }
-            OptionPattern::Awk => found.extend(AWK.find_unsafe(words)),
-            OptionPattern::Sed => found.extend(SED.find_unsafe(words)),
-            _ => {}
-        }
-    }
-    found
-}
-
-fn count_operands(words: &[Word]) -> usize {
-    let is_operand = |word: &&Word| word.literal().is_none_or(|text| !text.starts_with('-'));
-    let more = words.iter().any(|word| word.literal().is_none());
-    words.iter().filter(is_operand).count() + usize::from(more) * 10
-}
-
-impl OptionPattern {
-    /// The option that the word is, as listed in the table.
-    fn find_in_word(self, word: &str, exceptions: &[OptionPattern]) -> Option<String> {
-        let cluster = || word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        match self {
-            Self::Long(long) => {
-                let name = word.strip_prefix("--")?;
-                let name = name.split('=').next().unwrap_or(name);
-                let harmless = exceptions
-                    .iter()
-                    .any(|mark| matches!(mark, OptionPattern::Harmless(other) if *other == name));
-                (!name.is_empty() && long.starts_with(name) && !harmless)
-                    .then(|| format!("--{long}"))
-            }
-            Self::Short(letter) => {
-                let values = exceptions.iter().find_map(|mark| match mark {
-                    OptionPattern::Values(letters) => Some(*letters),
-                    _ => None,
-                });
-                let mut flags = cluster()?
-                    .chars()
-                    .take_while(|c| !values.is_some_and(|values| values.contains(*c)));
-                flags.any(|c| c == letter).then(|| format!("-{letter}"))
-            }
-            Self::WordPrefix(name) => {
-                let rest = cluster().or_else(|| word.strip_prefix("--"))?;
-                rest.starts_with(name).then(|| format!("-{name}"))
-            }
-            Self::Operand(name) => (word == name).then(|| name.to_owned()),
-            Self::OperandPrefix(front) => {
-                let begins = word
-                    .get(..front.len())
-                    .is_some_and(|start| start.eq_ignore_ascii_case(front));
-                begins.then(|| front.to_owned())
-            }
-            Self::Assignment => {
-                let (name, _) = word.split_once('=')?;
-                let is_name = !name.is_empty() && !name.starts_with('-');
-                is_name.then(|| format!("{name}="))
-            }
-            Self::Operands(_)
-            | Self::EveryCall
-            | Self::Awk
-            | Self::Sed
-            | Self::Bundle
-            | Self::Harmless(_)
-            | Self::Values(_) => None,
-        }
-    }
+/// The name of a program without the version at its end: `python` for `python3.12`.
+pub(super) fn without_version(program: &str) -> &str {
+    program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
 /// What a word that the shell expands can become.

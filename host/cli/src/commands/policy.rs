@@ -255,6 +255,10 @@ async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {
     if !entry.enabled {
         note("note: the tool is disabled, so every call is denied");
     }
+    let missing = entry.missing_grants(&input);
+    if !missing.is_empty() {
+        note(&missing_grants_note(entry.name.as_str(), &missing));
+    }
     let deciding = host
         .settings
         .core
@@ -274,6 +278,14 @@ async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {
         Decision::Deny => Exit::Denied,
         Decision::Ask => Exit::Waiting,
     })
+}
+
+fn missing_grants_note(tool: &str, missing: &[String]) -> String {
+    format!(
+        "note: `{tool}` cannot run without {}; repeat with what is missing, because rules for commands apply only to \
+         commands that the host can run",
+        text::escape_lines(&missing.join(", "), 1_000)
+    )
 }
 
 /// `Settings::load` returns errors with the exit code of a configuration error.
@@ -308,6 +320,13 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn an_explanation_names_the_grants_that_the_call_lacks() {
+        let missing = ["a program to run (`--allow-program bash`)".to_owned()];
+        expect!["note: `shell` cannot run without a program to run (`--allow-program bash`); repeat with what is missing, because rules for commands apply only to commands that the host can run"]
+            .assert_eq(&missing_grants_note("shell", &missing));
+    }
 
     #[test]
     fn rules_are_added_once_and_the_rest_of_the_file_is_kept() {

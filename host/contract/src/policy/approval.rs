@@ -129,7 +129,7 @@ impl Narrowing {
             // The accesses of such a call do not name everything it does.
             _ if analysis.is_understated(part) && self.input.is_none() && !self.tool => false,
             AccessKind::Command(_) if !analysis.host_runs_command => self.input.is_some(),
-            AccessKind::Command(_) if part.reads_settings_elsewhere => self.input.is_some(),
+            AccessKind::Command(_) if part.depends_on_other_directory => self.input.is_some(),
             // What cannot be offered today is not accepted either, wherever the approval came from.
             AccessKind::Command(command) => shell::approval_prefix(command).is_some_and(|words| {
                 let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);

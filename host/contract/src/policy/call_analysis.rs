@@ -16,6 +16,9 @@ use toolhost_shell_syntax::{self as shell, Word};
 /// Directories from which the arguments of one command line are looked at.
 const MAX_DIRECTORIES: usize = 8;
 
+/// Maximum number of options in a cluster, and of values after `=`, that are looked at in one word.
+const MAX_PARTS: usize = 8;
+
 /// One access of a call: a path, a command, an address, a variable or the call as a whole. Each must be allowed.
 #[derive(Debug)]
 pub(super) struct AccessRequest {
@@ -24,9 +27,10 @@ pub(super) struct AccessRequest {
     pub classes: Vec<AccessClass>,
     /// Paths among the words of a command. How the command uses them is unknown.
     pub mentioned_paths: Vec<PathRef>,
-    /// The command runs in another directory than that of the rules, and its program reads settings there. Patterns and
-    /// approvals of commands do not cover it, as they do not cover the program's option for another directory.
-    pub reads_settings_elsewhere: bool,
+    /// The command may run in another directory than that of the rules, and what it runs depends on the directory.
+    /// Patterns and approvals of commands do not cover it, as they do not cover the program's option for another
+    /// directory.
+    pub depends_on_other_directory: bool,
     /// A redirection target or source of a command.
     pub is_redirection: bool,
     /// Why a write to this path requires approval where other writes do not.
@@ -90,6 +94,8 @@ impl AccessRequest {
 
 pub(super) struct CallAnalysis<'a> {
     pub request: PolicyRequest<'a>,
+    /// The directories to which the paths in the input are relative.
+    pub path_context: &'a PathContext,
     pub names: ToolNames,
     /// A tool of an MCP server, which runs outside the sandbox; its annotations are only hints.
     pub is_foreign: bool,
@@ -115,7 +121,7 @@ pub(super) struct CallAnalysis<'a> {
 impl<'a> CallAnalysis<'a> {
     pub(super) fn analyze(
         request: PolicyRequest<'a>,
-        path_context: &PathContext,
+        path_context: &'a PathContext,
         protected: &ProtectedPaths,
     ) -> Self {
         let (tool, subject) = (request.tool, request.subject);
@@ -129,6 +135,7 @@ impl<'a> CallAnalysis<'a> {
         let mut analysis = Self {
             names: ToolNames::of(&request),
             request,
+            path_context,
             is_foreign: foreign,
             runs_command,
             host_runs_command: executes,
@@ -302,24 +309,22 @@ impl<'a> CallAnalysis<'a> {
             }
         };
         let directories = self.directories(&script, path_context);
-        let runs_elsewhere = self
-            .named_directories()
-            .any(|cwd| PathRef::parse(cwd, path_context).exact() != Some(&path_context.cwd));
-        let reads_settings_elsewhere = |command: &shell::SimpleCommand| {
-            runs_elsewhere
-                && command
-                    .program()
-                    .is_some_and(shell::reads_directory_settings)
-        };
-        self.is_read_only = self.host_runs_command
-            && shell::is_read_only(&script)
-            && !script.commands.iter().any(reads_settings_elsewhere);
-        self.danger = shell::describe_danger(&script);
-        let moves = script
+        let stays = |to: &str| PathRef::parse(to, path_context).exact() == Some(&path_context.cwd);
+        let mut moves = script
             .commands
             .iter()
-            .any(|command| matches!(command.program(), None | Some("cd" | "pushd" | "popd")))
-            || self.sets_directory();
+            .filter(|command| command.changes_directory());
+        let runs_elsewhere = !self.named_directories().all(stays)
+            || !moves
+                .clone()
+                .all(|command| matches!(command.arguments(), [Word::Literal(to)] if stays(to)));
+        let depends_on_other_directory =
+            |command: &shell::SimpleCommand| runs_elsewhere && command.depends_on_directory();
+        self.is_read_only = self.host_runs_command
+            && shell::is_read_only(&script)
+            && !script.commands.iter().any(depends_on_other_directory);
+        self.danger = shell::describe_danger(&script);
+        let moves = moves.next().is_some() || self.sets_directory();
         let mut commands = script.commands;
         if commands
             .iter()
@@ -332,11 +337,11 @@ impl<'a> CallAnalysis<'a> {
                 .iter()
                 .flat_map(|directory| mentioned_paths(&command, directory))
                 .collect();
-            let elsewhere = reads_settings_elsewhere(&command);
+            let elsewhere = depends_on_other_directory(&command);
             self.push(AccessKind::Command(command), AccessClass::Exec);
             if let Some(part) = self.accesses.last_mut() {
                 part.mentioned_paths = mentions;
-                part.reads_settings_elsewhere = elsewhere;
+                part.depends_on_other_directory = elsewhere;
             }
         }
         let targets = [(&script.reads, false), (&script.writes, true)];
@@ -389,15 +394,21 @@ impl<'a> CallAnalysis<'a> {
             .named_directories()
             .find_map(|cwd| below(cwd, path_context));
         let mut directories = vec![first.unwrap_or_else(|| path_context.clone())];
-        for command in &script.commands {
-            if let Some("cd" | "pushd") = command.program()
-                && let [Word::Literal(to)] = command.arguments()
-                && directories.len() < MAX_DIRECTORIES
-            {
-                // After the last one, or instead of it.
-                let last = &directories[directories.len() - 1];
-                let more = [below(to, &directories[0]), below(to, last)];
-                directories.extend(more.into_iter().flatten());
+        let mut last = directories[0].clone();
+        let moves = script.commands.iter();
+        let moves =
+            moves.filter(|command| matches!(command.program(), Some("cd" | "chdir" | "pushd")));
+        let targets =
+            moves.flat_map(|command| command.arguments().iter().filter_map(Word::literal));
+        for to in targets.filter(|to| !to.starts_with('-')) {
+            // After the last one, or instead of it.
+            let instead = below(to, &directories[0]);
+            last = below(to, &last).unwrap_or(last);
+            for directory in instead.into_iter().chain([last.clone()]) {
+                let is_new = directories.iter().all(|known| known.cwd != directory.cwd);
+                if is_new && directories.len() < MAX_DIRECTORIES {
+                    directories.push(directory);
+                }
             }
         }
         directories
@@ -455,7 +466,7 @@ impl<'a> CallAnalysis<'a> {
             kind,
             classes: vec![class],
             mentioned_paths: Vec::new(),
-            reads_settings_elsewhere: false,
+            depends_on_other_directory: false,
             is_redirection: false,
             protection: None,
         });
@@ -497,28 +508,42 @@ fn has_member_text(input: &Value, text: &str) -> bool {
     members.is_some_and(|members| members.values().any(|value| value == text))
 }
 
-/// Every word that may be a path, up to its first wildcard, including the value after `=` in an option.
+/// Every path that the words of a command may name, up to the first wildcard of each word.
 fn mentioned_paths(command: &shell::SimpleCommand, path_context: &PathContext) -> Vec<PathRef> {
-    let candidates = command.words.iter().filter_map(|word| {
-        let (text, known) = match word {
-            Word::Literal(text) => (text.as_str(), text.len()),
-            Word::Dynamic(text) => (text.as_str(), text.find(['*', '?', '[', '{', '$', '`'])?),
-        };
-        let known = &text[..known];
-        let known = if known.len() < text.len() {
-            &known[..known.rfind('/')?]
-        } else {
-            known
-        };
-        match known.strip_prefix('-') {
-            Some(option) => option.split_once('=').map(|(_, value)| value),
-            None => Some(known),
+    let words = command.words.iter().filter_map(|word| match word {
+        Word::Literal(text) => Some(text.clone()),
+        Word::Dynamic(text) => {
+            let known = &text[..text.find(['*', '?', '[', '{', '$', '`'])?];
+            let known = &known[..known.rfind('/')?];
+            Some(known.replace(['"', '\'', '\\'], ""))
         }
     });
-    candidates
-        .filter(|path| !path.is_empty())
-        .map(|path| PathRef::parse(path, path_context))
+    words
+        .flat_map(|word| {
+            let paths = possible_paths(&word);
+            let paths = paths.filter(|path| !path.is_empty());
+            paths
+                .map(|path| PathRef::parse(path, path_context))
+                .collect::<Vec<_>>()
+        })
         .collect()
+}
+
+/// The parts of a word that may be a path: an operand, the text after a `=`, and the text after an option of a cluster,
+/// as in `-xfsrc/a`.
+fn possible_paths(word: &str) -> impl Iterator<Item = &str> {
+    let values = word
+        .match_indices('=')
+        .take(MAX_PARTS)
+        .map(|(at, _)| &word[at + 1..]);
+    let options = word.strip_prefix('-').unwrap_or_default();
+    let attached = options
+        .char_indices()
+        .take_while(|(_, c)| !matches!(c, '/' | '-'))
+        .take(MAX_PARTS)
+        .map(|(at, c)| &options[at + c.len_utf8()..]);
+    let operand = (!word.starts_with('-')).then_some(word);
+    values.chain(attached).chain(operand)
 }
 
 /// Sorts members at every depth. Recursion is bounded by the parser of the input.

@@ -215,7 +215,7 @@ impl Policy {
             .collect()
     }
 
-    pub(super) fn analyze<'a>(&self, request: PolicyRequest<'a>) -> CallAnalysis<'a> {
+    pub(super) fn analyze<'a>(&'a self, request: PolicyRequest<'a>) -> CallAnalysis<'a> {
         CallAnalysis::analyze(
             request,
             self.inner.path_context_of(request.plugin),

@@ -95,7 +95,7 @@ fn rule_argument(part: &AccessRequest) -> Option<String> {
                 .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
     };
     match &part.kind {
-        AccessKind::Command(_) if part.reads_settings_elsewhere => None,
+        AccessKind::Command(_) if part.depends_on_other_directory => None,
         AccessKind::Command(command) => {
             shell::approval_prefix(command).map(|prefix| format!("{} *", prefix.join(" ")))
         }
@@ -198,7 +198,7 @@ fn narrow(
     for part in asking {
         match &part.kind {
             AccessKind::Command(_) if !analysis.host_runs_command => {}
-            AccessKind::Command(_) if part.reads_settings_elsewhere => {
+            AccessKind::Command(_) if part.depends_on_other_directory => {
                 narrowing.input = Some(analysis.request.input.clone());
             }
             AccessKind::Command(command) => {

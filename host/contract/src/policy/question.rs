@@ -10,6 +10,7 @@ use super::decide::{LayerEvaluation, used_approvals};
 use super::evaluation::{AccessDecision, Reason};
 use super::offer::{Offer, build_offers, exact_narrowing, suggest_rule};
 use super::question_risk::Risk;
+use super::rule::Rule;
 use super::{
     AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
 };
@@ -150,7 +151,9 @@ pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome,
         Answer::Allow { offer, .. } => grant_offer(question, offer),
         Answer::Edit { edits } => grant_edits(question, edits),
         Answer::Deny { note } => {
-            let note = note.map(|note| text::escape_lines(&note, 2_000));
+            let note = note
+                .filter(|note| !note.trim().is_empty())
+                .map(|note| text::escape_lines(&note, 2_000));
             let reason = match &note {
                 Some(note) => format!("the user rejected `{tool}`: {note}"),
                 None => format!("the user rejected `{tool}`"),
@@ -266,7 +269,7 @@ fn full_reason(
         matches!(part.kind, AccessKind::Unknown(_)) && part.describe() == trace.description
     });
     let reason = reason(trace, is_unreadable, layer);
-    match option_reason(asking, &layer.analysis) {
+    match option_reason(asking, layer) {
         Some(why) => format!("{reason}; {why}"),
         None => reason,
     }
@@ -470,24 +473,32 @@ fn sets_variable(trace: &AccessDecision, layer: &LayerEvaluation<'_>) -> bool {
 }
 
 /// Why neither a wildcard rule nor a saved approval covers a command.
-fn option_reason(asking: &[&AccessRequest], analysis: &CallAnalysis) -> Option<String> {
+fn option_reason(asking: &[&AccessRequest], layer: &LayerEvaluation<'_>) -> Option<String> {
     let commands = || {
         asking.iter().filter_map(|part| match &part.kind {
-            AccessKind::Command(command) if analysis.host_runs_command => {
-                Some((command, part.reads_settings_elsewhere))
+            AccessKind::Command(command) if layer.analysis.host_runs_command => {
+                Some((command, part.depends_on_other_directory))
             }
             _ => None,
         })
     };
     if let Some((command, _)) = commands().find(|(_, elsewhere)| *elsewhere) {
         return Some(format!(
-            "`{}` would read settings in another directory; only a rule for all commands and an approval of exactly this \
-             input cover that",
+            "what `{}` runs depends on the directory, and it would run in another one; only a rule for all commands and \
+             an approval of exactly this input cover that",
             text::escape_line(command.program().unwrap_or_default(), 80)
         ));
     }
-    let found = commands()
-        .find_map(|(command, _)| shell::find_risky_options(command).into_iter().next())?;
+    let rules = layer.policy.inner.rules.iter();
+    let allowing = rules.filter(|rule| rule.decision == Decision::Allow);
+    let patterns: Vec<_> = allowing.flat_map(Rule::command_patterns).collect();
+    let found = commands().find_map(|(command, _)| {
+        // A rule may name some of the options.
+        let mut uncovered = patterns.iter();
+        uncovered
+            .find_map(|pattern| pattern.find_uncovered_option(command))
+            .or_else(|| shell::find_risky_options(command).into_iter().next())
+    })?;
     Some(format!(
         "{found}; a wildcard in a rule or a saved approval does not cover it"
     ))

@@ -113,7 +113,7 @@ impl GuardLayer {
             },
             classes: vec![AccessClass::Read],
             mentioned_paths: Vec::new(),
-            reads_settings_elsewhere: false,
+            depends_on_other_directory: false,
             is_redirection: false,
             protection: None,
         };

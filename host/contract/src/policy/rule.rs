@@ -1,8 +1,8 @@
 //! Compiled rules and their matching against the accesses of a call.
 
 use regex::{Regex, RegexBuilder};
-use serde_json::Value;
 
+use super::argument_pattern::ArgumentPattern;
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::diagnostic::RuleSource;
 use super::path_pattern::PathPattern;
@@ -11,6 +11,7 @@ use super::tool_names::{NamePattern, ToolFamily};
 use super::{Decision, Mode, Tier};
 use crate::text;
 use crate::version::{Version, VersionReq};
+use toolhost_shell_syntax as shell;
 
 /// Compiles a regular expression of bounded size; matching is linear in the length of the text.
 pub(super) fn compile_regex(pattern: &str) -> Result<Regex, String> {
@@ -50,7 +51,7 @@ pub struct Rule {
     pub(super) user: Option<String>,
     pub(super) version: Option<VersionReq>,
     pub(super) annotations: Vec<(String, bool)>,
-    pub(super) args: Vec<(String, Value)>,
+    pub(super) args: Vec<ArgumentPattern>,
     pub(super) args_regex: Option<Regex>,
     pub(super) interactive: Option<bool>,
 }
@@ -84,6 +85,14 @@ impl Rule {
     /// `user:3 allow Bash(git *)`
     pub(super) fn label(&self) -> String {
         format!("{} {} `{}`", self.id, self.decision, self.tools_text)
+    }
+
+    /// The command patterns of its forms and of the rule itself.
+    pub(super) fn command_patterns(&self) -> impl Iterator<Item = &shell::CommandPattern> {
+        let forms = self.forms.iter().filter_map(|form| form.target.as_ref());
+        forms
+            .chain(&self.target)
+            .flat_map(|target| &target.commands)
     }
 
     /// Whether the conditions on the call as a whole hold. `modes` are those of the session, the narrowest first.
@@ -137,7 +146,7 @@ impl Rule {
     pub(super) fn matches_input(&self, analysis: &CallAnalysis) -> bool {
         self.args
             .iter()
-            .all(|(name, wanted)| member_matches(analysis.request.input, name, wanted))
+            .all(|argument| argument.matches(analysis, self.decision))
             && self
                 .args_regex
                 .as_ref()
@@ -336,20 +345,4 @@ pub(super) fn annotation_value(hints: crate::Annotations, name: &str) -> Option<
         "interactive" => hints.interactive,
         _ => return None,
     })
-}
-
-/// Compares a member, given by name or JSON pointer, with a value; strings may contain `*`, and `*` matches every value.
-pub(super) fn member_matches(input: &Value, name: &str, wanted: &Value) -> bool {
-    let found = if name.starts_with('/') {
-        input.pointer(name)
-    } else {
-        input.get(name)
-    };
-    match (found, wanted) {
-        (Some(_), Value::String(pattern)) if pattern == "*" => true,
-        (Some(found), Value::String(pattern)) => super::domain_pattern::scalar_text(found)
-            .is_some_and(|found| super::domain_pattern::matches_wildcard(pattern, &found)),
-        (Some(found), wanted) => found == wanted,
-        (None, _) => false,
-    }
 }

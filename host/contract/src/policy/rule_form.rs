@@ -3,10 +3,10 @@
 use regex::Regex;
 use serde_json::Value;
 
+use super::argument_pattern::ArgumentPattern;
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::domain_pattern::{DomainPattern, matches_wildcard};
 use super::path_pattern::PathPattern;
-use super::rule::member_matches;
 use super::rule_spec::RuleSpec;
 use super::tool_names::{NamePattern, ToolFamily, has_parameter};
 use super::{Decision, PathContext};
@@ -40,7 +40,7 @@ pub(super) struct RuleTarget {
     pub destination: Option<String>,
     pub titles: Vec<String>,
     /// An input member and its pattern. With `commands`, it is one of two readings of `NAME:*`.
-    pub argument: Option<(String, String)>,
+    pub argument: Option<ArgumentPattern>,
     /// The form is about a family of tools, such as `Bash`, and not about one tool.
     pub is_of_family: bool,
 }
@@ -114,7 +114,10 @@ impl RuleTarget {
                 "command" if !is_ambiguous => {
                     target.commands.push(shell::CommandPattern::parse(value)?);
                 }
-                name => target.argument = Some((name.to_owned(), value.to_owned())),
+                name => {
+                    let value = Value::String(value.to_owned());
+                    target.argument = Some(ArgumentPattern::new(name, value, path_context));
+                }
             }
             if is_ambiguous {
                 target
@@ -226,11 +229,11 @@ impl RuleTarget {
                 subject.has_unknown_destinations || destinations.any(matches)
             };
         }
-        if let Some((name, pattern)) = &self.argument {
-            let is_given = member_matches(input, name, &Value::String(pattern.clone()));
+        if let Some(argument) = &self.argument {
+            let is_given = argument.matches(analysis, decision);
             let decides = if allows {
                 analysis.request.subject.command.is_none()
-                    && self.reads_as_parameter(name, analysis.request.tool)
+                    && self.reads_as_parameter(&argument.name, analysis.request.tool)
             } else {
                 is_given
             };
@@ -245,20 +248,11 @@ impl RuleTarget {
             AccessKind::Path { path_ref, .. } => {
                 self.paths.iter().any(|path| path.may_match(path_ref))
             }
-            AccessKind::Command(_) if allows && part.reads_settings_elsewhere => self
+            AccessKind::Command(_) if allows && part.depends_on_other_directory => self
                 .commands
                 .iter()
                 .any(shell::CommandPattern::is_everything),
-            AccessKind::Command(command) if allows => {
-                let known = || {
-                    command.assignments.is_empty()
-                        && command.words.iter().all(|word| word.literal().is_some())
-                };
-                self.commands.iter().any(|pattern| pattern.matches(command))
-                    || known()
-                        && self.regex_matches(&command.text())
-                        && self.regex_contains_options(command)
-            }
+            AccessKind::Command(command) if allows => self.allows_command(command),
             AccessKind::Command(command) => {
                 self.commands
                     .iter()
@@ -285,11 +279,22 @@ impl RuleTarget {
         }
     }
 
-    /// Whether the expression contains each option of the command that runs programs or writes files.
-    fn regex_contains_options(&self, command: &shell::SimpleCommand) -> bool {
+    /// Whether a pattern or the expression covers the command. An expression has to name every occurrence of an option
+    /// that runs programs or writes files.
+    fn allows_command(&self, command: &shell::SimpleCommand) -> bool {
+        if self.commands.iter().any(|pattern| pattern.matches(command)) {
+            return true;
+        }
+        let mut words = command.words.iter();
+        let is_known = command.assignments.is_empty() && words.all(|word| word.literal().is_some());
         let regex = self.command_regex.as_ref().map_or("", Regex::as_str);
-        let options = shell::find_risky_options(command);
-        options.iter().all(|one| regex.contains(&one.option))
+        let names = |one: &shell::RiskyOption| {
+            regex.contains(&one.option)
+                && !one.is_matched_by_wildcard(command, |text| self.regex_matches(text))
+        };
+        is_known
+            && self.regex_matches(&command.text())
+            && shell::find_risky_options(command).iter().all(names)
     }
 
     fn regex_matches(&self, command: &str) -> bool {

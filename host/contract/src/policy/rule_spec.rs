@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::argument_pattern::ArgumentPattern;
 use super::diagnostic::{Diagnostic, RuleSource};
 use super::rule::{Rule, annotation_value, compile_regex};
 use super::rule_example::RuleExample;
@@ -221,7 +222,7 @@ impl RuleSpec {
                     "the matcher of `{}` is not a string, number or boolean",
                     text::escape_line(name, 40)
                 )),
-                value => Ok((name.clone(), value.clone())),
+                value => Ok(ArgumentPattern::new(name, value.clone(), path_context)),
             })
             .collect::<Result<Vec<_>, _>>()?;
         let id = self

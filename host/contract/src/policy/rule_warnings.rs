@@ -56,8 +56,7 @@ fn warn_about_wildcards(rule: &Rule, found: &mut Vec<Diagnostic>) {
     if rule.decision != Decision::Allow {
         return;
     }
-    let targets = rule.forms.iter().filter_map(|form| form.target.as_ref());
-    for pattern in targets.chain(&rule.target).flat_map(|one| &one.commands) {
+    for pattern in rule.command_patterns() {
         let Some((program, subcommand)) = pattern.wildcard_command() else {
             continue;
         };
@@ -249,7 +248,7 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
     }
     for target in form.target.iter().chain(&rule.target) {
         let problem = match &target.argument {
-            Some((name, _)) => argument_problem(rule, target, name, &meant),
+            Some(argument) => argument_problem(rule, target, &argument.name, &meant),
             None => missing_input(target, has_paths, &has)
                 .map(|missing| format!("matches no call: {missing}")),
         };
@@ -263,9 +262,9 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
             ));
         }
     }
-    for (name, _) in &rule.args {
-        if !name.starts_with('/') && !has(&[name]) {
-            let name = text::escape_line(name, 40);
+    for argument in &rule.args {
+        if !argument.name.starts_with('/') && !has(&[&argument.name]) {
+            let name = text::escape_line(&argument.name, 40);
             warn(format!(
                 "`{}` matches no call: the tool has no parameter `{name}`",
                 form.shown
@@ -345,7 +344,10 @@ fn shadows(
     at: usize,
     known: &[LoadedTool],
 ) -> bool {
-    if !stronger.is_unconditional() || stronger.allow_redirection != rule.allow_redirection {
+    if !stronger.is_unconditional()
+        || stronger.allow_redirection != rule.allow_redirection
+        || stronger.yields_to_mode && !rule.yields_to_mode
+    {
         return false;
     }
     let louder = if stronger.tier() == rule.tier() {

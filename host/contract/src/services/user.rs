@@ -57,7 +57,10 @@ pub struct AnswerOption {
 
 /// The user's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "an answer is true or false, a text, or a list of labels"
+)]
 pub enum UserAnswer {
     YesNo(bool),
     Labels(Vec<String>),
@@ -182,6 +185,13 @@ mod tests {
                 {"question": "Why?", "type": "text"}, {"question": "Sure?", "type": "yesno"}]"#,
             expect!["3 questions"],
         );
+    }
+
+    #[test]
+    fn an_invalid_answer_is_reported_with_the_valid_ones() {
+        let error = serde_json::from_str::<UserAnswer>("1").unwrap_err();
+        expect!["an answer is true or false, a text, or a list of labels"]
+            .assert_eq(&error.to_string());
     }
 
     #[test]

@@ -324,3 +324,18 @@ async fn h_07_slow_hooks_do_not_delay_the_calls_of_other_users() {
     }
     assert_eq!(hooks.slots.0.lock().unwrap().len(), 2);
 }
+
+#[test]
+fn a_reason_that_both_demands_for_approval_give_is_stated_once() {
+    let ask = |reason: &str| {
+        Some(AskHint {
+            by: "a".to_owned(),
+            reason: Some(reason.to_owned()),
+            meta: None,
+        })
+    };
+    for (first, second, expected) in [("R1", "R1", "R1"), ("R1", "R2", "R1; R2")] {
+        let both = AskHint::of_both(ask(first), ask(second)).unwrap();
+        assert_eq!(both.reason(), expected);
+    }
+}

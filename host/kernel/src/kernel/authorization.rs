@@ -347,7 +347,7 @@ impl Kernel {
 fn check_can_run(entry: &ToolEntry, run: &mut RunningCall<'_>) -> Result<(), Refusal> {
     let limits = run.context.directory_limits();
     entry.backend.check_directory_limits(&limits)?;
-    let missing = entry.backend.missing_grants(&entry.tool, &run.input);
+    let missing = entry.missing_grants(&run.input);
     if missing.is_empty() {
         return Ok(());
     }

@@ -68,6 +68,9 @@ const RISKY: &[(&str, &str)] = &[
     ("rg --pre CMD x", "--pre"),
     ("make --eval=x", "--eval"),
     ("make SHELL=CMD all", "SHELL="),
+    ("make -- SHELL=CMD all", "SHELL="),
+    ("make -- $x", "$x"),
+    ("ssh -- h -oProxyCommand=CMD", "-o"),
     ("make -f x", "-f"),
     ("gmake CC=CMD", "CC="),
     ("tar xf a --to-command=CMD", "--to-command"),
@@ -123,7 +126,22 @@ const RISKY: &[(&str, &str)] = &[
     ("go vet --vettool=CMD", "-vettool"),
     ("gcc -wrapper CMD a.c", "-wrapper"),
     ("socat - exec:id", "EXEC:"),
-    ("uniq a b", "uniq"),
+    ("uniq a b", "further operands"),
+    ("uniq - out", "further operands"),
+    ("uniq -- -in -out", "further operands"),
+    ("uniq -cf 1 a b", "further operands"),
+    ("uniq $x", "further operands"),
+    ("uniq -f $x a", "further operands"),
+    ("xxd e out", "further operands"),
+    ("xxd -ps - out", "further operands"),
+    ("xxd -r e", "-r"),
+    ("split", "further operands"),
+    ("split e", "further operands"),
+    ("split -", "further operands"),
+    ("csplit e 1", "further operands"),
+    ("sqlite3", "further operands"),
+    ("sqlite3 :memory: '.shell CMD'", "further operands"),
+    ("sqlite3 -readonly -- db .sh", "further operands"),
     ("docker run -v /:/x i", "-v"),
     ("docker -H x ps", "-H"),
     (
@@ -149,6 +167,8 @@ const HARMLESS: &[&str] = &[
     "rg --pre-glob x y",
     "rg -- --pre",
     "make all -j4",
+    "make -- -f",
+    "rg -- $x",
     "tar -xf a.tar",
     "tar --file=a -x",
     "awk -F: '{print $1}' f",
@@ -164,6 +184,10 @@ const HARMLESS: &[&str] = &[
     "python3 x.py",
     "cargo test -p x -- --nocapture",
     "uniq -c a",
+    "uniq -f 1 a",
+    "uniq -- a",
+    "xxd -l 16 f",
+    "xxd -ps f",
     "ssh h ls",
 ];
 
@@ -175,7 +199,7 @@ fn a_06_an_option_that_runs_programs_or_writes_is_covered_by_no_wildcard() {
         assert_eq!(approval_prefix(&command), None, "{line}");
         let program = command.program().unwrap();
         let wide = CommandPattern::parse(&format!("{program} *")).unwrap();
-        assert!(!wide.matches(&command) || option == &program, "{line}");
+        assert!(!wide.matches(&command), "{line}");
         assert!(wide.may_match(&command), "{line}");
     }
     for line in HARMLESS {
@@ -206,9 +230,166 @@ fn a_06_a_rule_that_names_the_option_covers_it() {
         ("make *", "make CC=clang all", false),
         ("python3 -c *", "python3 -c x", true),
         ("*", "git fetch --upload-pack=y", true),
+        ("git clone -quCMD *", "git clone -quCMD x", true),
+        (
+            "ssh -oStrictHostKeyChecking=no *",
+            "ssh -oStrictHostKeyChecking=no h",
+            true,
+        ),
+        ("git -C * status", "git -C sub status", true),
+        ("find * -delete", "find . -name x -delete", true),
+        ("npx *", "npx eslint", true),
+        ("uniq a b", "uniq a b", true),
+        ("uniq a b *", "uniq a b", true),
+        ("uniq -c *", "uniq -c a", true),
+        ("split -l 10 f", "split -l 10 f", true),
+        ("split", "split", true),
+        ("sqlite3 db 'select 1'", "sqlite3 db 'select 1'", true),
     ] {
         let pattern = CommandPattern::parse(pattern).unwrap();
         assert_eq!(pattern.matches(&single(line)), covers, "{pattern:?} {line}");
+        assert!(!covers || pattern.find_uncovered_option(&single(line)).is_none());
+    }
+}
+
+#[test]
+fn a_06_a_wildcard_covers_no_further_occurrence_of_an_option_that_the_rule_names() {
+    for (pattern, line, option) in [
+        (
+            "git -c color.ui=never *",
+            "git -c color.ui=never -c alias.x='!CMD' x",
+            "-c",
+        ),
+        (
+            "git -c *",
+            "git -c color.ui=never -c alias.x='!CMD' x",
+            "-c",
+        ),
+        ("git -C sub *", "git -C sub -C /evil status", "-C"),
+        (
+            "git -C sub *",
+            "git -C sub --git-dir=/evil status",
+            "--git-dir",
+        ),
+        ("git -C sub* *", "git -C sub -C /evil status", "-C"),
+        ("git -C * status", "git -C sub -C /evil status", "-C"),
+        ("git * -C sub *", "git -C /evil log -C sub x", "-C"),
+        ("git -*", "git -C sub status", "-C"),
+        (
+            "ssh -oBatchMode=yes *",
+            "ssh -oBatchMode=yes -oProxyCommand=sh h",
+            "-o",
+        ),
+        (
+            "ssh -oBatchMode=yes *",
+            "ssh -oBatchMode=yes -vo ProxyCommand=sh h",
+            "-o",
+        ),
+        (
+            "ssh -oBatchMode=yes *",
+            "ssh -oBatchMode=yes h -o ProxyCommand=sh",
+            "-o",
+        ),
+        ("make -C sub *", "make -C sub -C /evil", "-C"),
+        ("make -C sub *", "make -C sub -f /evil", "-f"),
+        ("make -C sub *", "make -C sub --direc=/evil", "--directory"),
+        ("make -C sub *", "make -C sub \"$x\"", "\"$x\""),
+        ("make * -f ok.mk *", "make x -f evil.mk -f ok.mk y", "-f"),
+        ("make * -f ok.mk *", "make 'x -f ok.mk y' -f evil.mk", ""),
+        ("make CC=clang *", "make CC=clang CC=evil", "CC="),
+        ("make CC=* *", "make CC=clang SHELL=evil", "SHELL="),
+        (
+            "npm --prefix=sub *",
+            "npm --prefix=sub run x --prefix=/evil",
+            "--prefix",
+        ),
+        (
+            "npm --prefix=sub *",
+            "npm --prefix=sub run x --prefi /evil",
+            "--prefix",
+        ),
+        (
+            "git fetch --upload*",
+            "git fetch --upload-pack=CMD",
+            "--upload-pack",
+        ),
+        ("tar -x*", "tar -xICMD -f a", "-I"),
+        ("tar xf *", "tar xf a --to-command=CMD", "--to-command"),
+        ("sed -e p *", "sed -e p -e '1e id' f", "1e id"),
+        ("python3 -m pytest *", "python3 -m pytest -p x", "-p"),
+        ("uniq *", "uniq a b", "further operands"),
+        ("uniq a *", "uniq a b", "further operands"),
+        ("uniq a b *", "uniq a b c", "further operands"),
+        ("uniq * out", "uniq a b out", "further operands"),
+        ("split *", "split", "further operands"),
+        (
+            "sqlite3 db *",
+            "sqlite3 db '.shell CMD'",
+            "further operands",
+        ),
+    ] {
+        let pattern = CommandPattern::parse(pattern).unwrap();
+        let command = single(line);
+        assert!(!pattern.matches(&command), "{pattern:?} {line}");
+        let uncovered = pattern.find_uncovered_option(&command);
+        let uncovered = uncovered.map(|one| one.option).unwrap_or_default();
+        assert_eq!(uncovered, option, "{pattern:?} {line}");
+    }
+}
+
+#[test]
+fn a_command_depends_on_its_directory_if_its_program_script_or_settings_do() {
+    for (line, depends) in [
+        ("./build.sh x", true),
+        ("bin/tool", true),
+        ("../tool", true),
+        ("/usr/bin/tool", false),
+        ("~/bin/tool", false),
+        ("tool x", false),
+        ("ls x", false),
+        ("python3 run.py", true),
+        ("python3.12 -u run.py", true),
+        ("python3 -m pytest", true),
+        ("/usr/bin/python3 run.py", true),
+        ("python3 /srv/run.py", false),
+        ("python3", false),
+        ("node \"$x\"", true),
+        ("bash run.sh -c", true),
+        ("bash -x run.sh", true),
+        ("bash -c /srv/tool", false),
+        ("bash -c ./tool", true),
+        ("source env.sh", true),
+        (". ./env.sh", true),
+        ("make", true),
+        ("git log", true),
+        ("git-log", true),
+        ("just", true),
+        ("npx eslint", true),
+        ("mvn test", true),
+    ] {
+        assert_eq!(single(line).depends_on_directory(), depends, "{line}");
+    }
+    for (line, changes) in [
+        ("cd sub", true),
+        ("command cd sub", true),
+        ("bash -c 'cd sub'", true),
+        ("pushd sub", true),
+        ("chdir sub", true),
+        ("popd", true),
+        ("$x sub", true),
+        ("env -C sub make", true),
+        ("env -iC sub make", true),
+        ("env --chdir=sub make", true),
+        ("sudo -D sub make", true),
+        ("sudo -i make", true),
+        ("find . -execdir make ';'", true),
+        ("env A=b make", false),
+        ("find . -exec make ';'", false),
+        ("make", false),
+    ] {
+        let script = parse(line).unwrap();
+        let changed = script.commands.iter().any(SimpleCommand::changes_directory);
+        assert_eq!(changed, changes, "{line}");
     }
 }
 

@@ -319,6 +319,8 @@ fn a_04_the_grant_holds_what_is_typed_and_into_which_program() {
 #[test]
 fn the_directory_of_a_command_counts_as_an_option_for_it() {
     let git = "allow Bash(git *)\nallow Bash(ls *)";
+    let run = "allow Bash(cd *)\nallow Bash(make *)\nallow Bash(./build.sh *)\nallow Bash(python3 run.py *)\nallow \
+               Bash(ls *)\nallow Bash(env *)\nallow Bash(npx eslint *)";
     let call = |command: &str, cwd: &str| {
         format!("system/bash kind=execute command=\"{command}\" cwd={cwd}")
     };
@@ -333,6 +335,33 @@ fn the_directory_of_a_command_counts_as_an_option_for_it() {
         ("allow Bash(*)", "make", "sub", Decision::Allow),
         ("allow Bash", "make", "sub", Decision::Allow),
         ("deny Bash(make)", "make", "sub", Decision::Deny),
+        (run, "./build.sh", ".", Decision::Allow),
+        (run, "./build.sh", "sub", Decision::Ask),
+        (run, "cd sub && ./build.sh", ".", Decision::Ask),
+        (run, "python3 run.py", ".", Decision::Allow),
+        (run, "python3 run.py", "sub", Decision::Ask),
+        (run, "npx eslint", "sub", Decision::Ask),
+        (run, "cd . && make", ".", Decision::Allow),
+        (run, "cd /workspace && make", ".", Decision::Allow),
+        (run, "cd sub && ls x", ".", Decision::Allow),
+        (run, "x=1; make", ".", Decision::Allow),
+        (run, "cd sub && make", ".", Decision::Ask),
+        (run, "cd -- sub && make", ".", Decision::Ask),
+        (run, "cd ../sub && make", ".", Decision::Ask),
+        (run, "cd && make", ".", Decision::Ask),
+        (run, "cd $x && make", ".", Decision::Ask),
+        (
+            run,
+            "cd .; cd .; cd .; cd .; cd sub; make",
+            ".",
+            Decision::Ask,
+        ),
+        (run, "(cd sub; make)", ".", Decision::Ask),
+        (run, "eval 'cd sub' && make", ".", Decision::Ask),
+        (run, "find . -execdir make ';'", ".", Decision::Ask),
+        (run, "env -C sub make", ".", Decision::Ask),
+        (run, "env A=b make", ".", Decision::Ask),
+        (run, "env LANG=C make", ".", Decision::Allow),
     ] {
         assert_eq!(
             decision(rules, &call(command, cwd)),
@@ -341,7 +370,7 @@ fn the_directory_of_a_command_counts_as_an_option_for_it() {
         );
     }
     let question = question("", &call("make", "sub"));
-    expect!["it runs a command; `make` would read settings in another directory; only a rule for all commands and an approval of exactly this input cover that"].assert_eq(&question.reason);
+    expect!["it runs a command; what `make` runs depends on the directory, and it would run in another one; only a rule for all commands and an approval of exactly this input cover that"].assert_eq(&question.reason);
     let approval = saved_approval(question, 1);
     let approval = [approval.into_approval("a1", "user", NOW - 10)];
     for (cwd, covers) in [("sub", true), ("other", false), (".", false)] {
@@ -363,8 +392,52 @@ fn arguments_are_paths_from_where_the_command_runs() {
         ("cd other && cd ../secrets && rm key", ".", Decision::Deny),
         ("cd secrets && cd deep && rm key", ".", Decision::Deny),
         ("rm ../secrets/key", "other", Decision::Deny),
+        (
+            "cd .; cd .; cd .; cd .; cd secrets; rm key",
+            ".",
+            Decision::Deny,
+        ),
+        ("cd -- secrets && rm key", ".", Decision::Deny),
+        ("rm -rsecrets/key", ".", Decision::Deny),
+        ("rm -rfsecrets/key", ".", Decision::Deny),
+        ("rm -tsecrets e", ".", Decision::Deny),
+        ("rm --x=secrets/key", ".", Decision::Deny),
+        ("rm --x=y=secrets/key", ".", Decision::Deny),
+        ("rm of=secrets/key", ".", Decision::Deny),
+        ("rm of=secrets/$x", ".", Decision::Deny),
+        ("rm -osecrets/$x", ".", Decision::Deny),
+        ("rm 's'ecrets/$x", ".", Decision::Deny),
+        ("rm -osecretsx/key", ".", Decision::Allow),
+        ("rm -o x/secrets", ".", Decision::Allow),
     ] {
         let call = format!("system/bash kind=execute command=\"{command}\" cwd={cwd}");
         assert_eq!(decision(rules, &call), expected, "{command} in {cwd}");
+    }
+}
+
+#[test]
+fn the_question_names_the_option_that_no_rule_names() {
+    let call = "system/bash kind=execute command=\"make -C sub -f x\"";
+    expect!["it runs a command; `-f` of `make` can run other programs (make(1), GNU make manual 9.5 and 9.8); a wildcard in a rule or a saved approval does not cover it"]
+        .assert_eq(&question("allow Bash(make -C sub *)", call).reason);
+    let call = "system/bash kind=execute command=\"uniq a b\"";
+    expect!["it runs a command; further operands of `uniq` can write files (uniq(1): the second operand is the output); a wildcard in a rule or a saved approval does not cover it"]
+        .assert_eq(&question("allow Bash(uniq *)", call).reason);
+}
+
+#[test]
+fn an_expression_names_each_occurrence_of_a_risky_option() {
+    for (regex, command, expected) in [
+        ("git log.*", "git log --oneline", Decision::Allow),
+        ("git -C sub .*", "git -C sub status", Decision::Allow),
+        ("git -C sub .*", "git -C sub -C x status", Decision::Ask),
+        ("git .*--no-Color", "git -C x log --no-Color", Decision::Ask),
+        ("uniq .*", "uniq a", Decision::Allow),
+        ("uniq .*", "uniq a b", Decision::Ask),
+        ("npx .*", "npx eslint", Decision::Allow),
+    ] {
+        let call = format!("system/bash kind=execute command=\"{command}\"");
+        let rules = format!("allow bash regex=\"{regex}\"");
+        assert_eq!(decision(&rules, &call), expected, "{regex}: {command}");
     }
 }

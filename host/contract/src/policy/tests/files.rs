@@ -306,6 +306,7 @@ fn questionable_rules_cause_warnings() {
         "allow write_file\nallow write_file",
         "workspace ask Write\nuser allow write_file",
         "workspace deny write_file\nuser deny *",
+        "allow write_file yields\nallow write_file modes=plan",
     ] {
         let _ = writeln!(
             out,
@@ -366,6 +367,8 @@ fn questionable_rules_cause_warnings() {
         workspace ask Write; user allow write_file
           → rule workspace:1 ask `Write` never applies: rule user:1 allow `write_file` (policy) takes precedence
         workspace deny write_file; user deny *
+          → 
+        allow write_file yields; allow write_file modes=plan
           → 
     "#]].assert_eq(&out);
 }

@@ -236,6 +236,12 @@ fn an_answer_becomes_a_grant_or_a_denial() {
         "user_denied: the user rejected `write_file` | Permission denied by user | None | None"
     ]
     .assert_eq(&show_outcome(Answer::Deny { note: None }));
+    expect![
+        "user_denied: the user rejected `write_file` | Permission denied by user | None | None"
+    ]
+    .assert_eq(&show_outcome(Answer::Deny {
+        note: Some(" ".to_owned()),
+    }));
     expect![[r#"user_denied: the user rejected `write_file`: use the staging copy\u{1b} | Permission denied by user | Some("use the staging copy\\u{1b}") | None"#]].assert_eq(&show_outcome(Answer::Deny {
         note: Some("use the staging copy\u{1b}".to_owned()),
     }));

@@ -187,6 +187,91 @@ fn a_rule_may_look_at_members_of_the_input() {
 }
 
 #[test]
+fn a_parameter_with_a_path_is_not_compared_only_as_text() {
+    let write = "files/write_file writes kind=edit path=";
+    for (rules, path, expected) in [
+        (
+            "allow write_file(path:docs/*)",
+            "docs/a.md",
+            Decision::Allow,
+        ),
+        (
+            "allow write_file(path:docs/*)",
+            "docs/../src/a.rs",
+            Decision::Ask,
+        ),
+        ("allow write_file(path:docs/*)", "docs/..", Decision::Ask),
+        (
+            "allow write_file arg:path=*",
+            "docs/../a.md",
+            Decision::Allow,
+        ),
+        (
+            "allow write_file(path:/workspace/docs/*)",
+            "/workspace/docs/a",
+            Decision::Allow,
+        ),
+        (
+            "allow write_file(path:/workspace/docs/*)",
+            "/workspace/docs/../a",
+            Decision::Ask,
+        ),
+        (
+            "allow write_file arg:path=docs/*",
+            "docs/a.md",
+            Decision::Allow,
+        ),
+        (
+            "allow write_file arg:path=docs/*",
+            "docs/../src/a.rs",
+            Decision::Ask,
+        ),
+        (
+            "allow write_file arg:/path=docs/*",
+            "docs/../src/a.rs",
+            Decision::Ask,
+        ),
+        ("deny write_file(path:docs/*)", "docs/a.md", Decision::Deny),
+        (
+            "deny write_file(path:docs/*)",
+            "./docs/a.md",
+            Decision::Deny,
+        ),
+        (
+            "deny write_file(path:docs/*)",
+            "src/../docs/a.md",
+            Decision::Deny,
+        ),
+        ("deny write_file(path:docs/*)", "docs//a.md", Decision::Deny),
+        (
+            "deny write_file(path:docs/*)",
+            "/workspace/docs/a.md",
+            Decision::Deny,
+        ),
+        ("deny write_file(path:docs/*)", "src/a.md", Decision::Ask),
+        (
+            "deny write_file(path:/etc/*)",
+            "/etc/passwd",
+            Decision::Deny,
+        ),
+        (
+            "deny write_file arg:path=docs/*",
+            "./docs/a.md",
+            Decision::Deny,
+        ),
+    ] {
+        let call = format!("{write}{path}");
+        assert_eq!(decision(rules, &call), expected, "{rules}: {path}");
+    }
+    // Other parameters are texts.
+    let call = "files/write_file writes kind=edit path=a mode=a/../b";
+    assert_eq!(
+        decision("allow write_file(mode:a/*)", call),
+        Decision::Allow
+    );
+}
+
+#[test]
 fn a_form_with_any_value_of_a_parameter_can_also_be_a_command() {
     let decision = |rule: &str, parameters: &[&str], call: &str| {
         let mut fixture = Fixture::of(call);
@@ -390,8 +475,8 @@ fn a_redirection_is_a_use_of_its_file() {
             system/bash kind=execute command="cargo test > log" → ask: it changes files
             system/bash kind=execute command="cargo test && echo a > log" → ask: it changes files
             system/bash kind=execute command="cargo test > $LOG" → ask: it would run a command that cannot be analyzed (only the running shell determines which file `$LOG` is)
-            system/bash kind=execute command="cd /etc && cargo test > out/log" → ask: it runs a command
-            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it runs a command; `cargo` would read settings in another directory; only a rule for all commands and an approval of exactly this input cover that
+            system/bash kind=execute command="cd /etc && cargo test > out/log" → ask: it runs a command; what `cargo` runs depends on the directory, and it would run in another one; only a rule for all commands and an approval of exactly this input cover that
+            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it runs a command; what `cargo` runs depends on the directory, and it would run in another one; only a rule for all commands and an approval of exactly this input cover that
         "#]],
     );
     let call = "system/bash kind=execute command=\"cargo test > $LOG\"";
