@@ -524,7 +524,11 @@ fn nothing_runs_when_its_records_cannot_be_kept() {
             "call" => env.run_with_plugins(args),
             _ => env.run(args),
         };
-        check(&ended, 9, "is not a database of this program; move it away");
+        check(
+            &ended,
+            9,
+            "is not a database of this program; end all hosts and move it away",
+        );
     }
     let folder = env.database().parent().unwrap().to_owned();
     std::fs::remove_dir_all(&folder).unwrap();

@@ -46,6 +46,7 @@ impl StoreArgs {
                 store,
                 last_step: rows,
             }),
+            Verification::HeadRemoved { seq, removed } => Err(head_removed(seq, removed)),
             Verification::Broken { seq, reason } => Err(chain_broken(seq, &reason)),
         }
     }
@@ -60,6 +61,22 @@ impl StoreArgs {
 
 pub fn chain_broken(seq: i64, reason: &ChainDefect) -> CliError {
     let message = format!("the audit chain is broken at step {seq}: {reason}");
+    CliError::new(Exit::ToolFailed, message)
+}
+
+/// The step of a recorded head is not stored any more, and no segment ended there.
+pub fn head_removed(seq: Option<i64>, removed: i64) -> CliError {
+    let what = match seq {
+        Some(seq) => {
+            format!("step {seq} was removed by retention, so this head cannot be checked")
+        }
+        None => format!(
+            "no stored step has this hash; pass the number of the step too (`SEQ:HASH`), because retention removed the first {removed} steps"
+        ),
+    };
+    let message = format!(
+        "{what}; the stored steps are unchanged. Heads that `host audit head` prints can be checked after their steps are removed"
+    );
     CliError::new(Exit::ToolFailed, message)
 }
 

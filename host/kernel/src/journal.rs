@@ -61,7 +61,7 @@ impl Journal {
         }
     }
 
-    /// Queues a write, if there is a store.
+    /// Queues a write, if there is a store. `Store::flush` reports it if it is lost.
     pub(crate) fn queue(&self, write: impl FnOnce() -> Write) {
         if let Some(store) = &self.store {
             let _ = store.queue(write());
@@ -249,6 +249,8 @@ impl CallJournal {
         };
         let mut row = row(&self.record, true);
         if let (Value::Object(members), Some(approval)) = (&mut row.record, in_advance) {
+            // The approval contains the input.
+            members.remove("input");
             members.insert(IN_ADVANCE.to_owned(), approval);
         }
         // No step is taken: the question exists already, and only the recipient of the answer changes.
@@ -262,11 +264,13 @@ impl CallJournal {
         Ok(())
     }
 
-    /// Records the call before anything else is done with it.
+    /// Records the call before anything else is done with it. Fails if the store is known to fail: a call that only reads
+    /// would otherwise run without a record.
     pub(crate) async fn register(&mut self) -> Result<(), Refusal> {
-        match self.journal.durability {
-            Durability::Effects => Ok(()),
-            Durability::EveryStep => self.commit().await,
+        match (&self.journal.store, self.journal.durability) {
+            (None, _) => Ok(()),
+            (Some(store), Durability::Effects) => Ok(store.health().map_err(store_error)?),
+            (Some(_), Durability::EveryStep) => self.commit().await,
         }
     }
 
@@ -441,7 +445,7 @@ impl CallJournal {
         } else {
             store.queue_draft(weight, draft)
         };
-        // A failed store refuses calls with effects before they run. The next write includes everything.
+        // Otherwise the next write includes everything, or `Store::flush` reports the loss.
         if queued.is_ok() {
             self.written = self.record.trail.len();
         }
@@ -487,7 +491,7 @@ impl Drop for CallJournal {
 pub(crate) fn store_error(error: impl std::fmt::Display) -> CallError {
     let mut refusal = CallError::new(
         ErrorClass::Unavailable,
-        "the host cannot write its records, so calls that may change something are refused",
+        "the host cannot write its records, so calls are refused",
     )
     .code("store_unavailable")
     .cause(error);

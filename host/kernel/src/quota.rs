@@ -40,6 +40,21 @@ impl QuotaMeter {
         Ok(holding)
     }
 
+    /// Checks the quota with usage that is not held by reservations, of the user and of all users.
+    pub(crate) fn check_with(&self, user: &UserId, own: u64, all: u64) -> Result<(), QuotaError> {
+        let Counts { kind, quota, .. } = *self.0;
+        let held = self.0.held();
+        if own + held.get(user).copied().unwrap_or_default() > quota.user {
+            let most = quota.user;
+            return Err(QuotaError::User { kind, most });
+        }
+        if all + held.values().sum::<u64>() > quota.all {
+            let most = quota.all;
+            return Err(QuotaError::All { kind, most });
+        }
+        Ok(())
+    }
+
     /// Creates a reservation of 0, which can grow.
     pub(crate) fn empty(&self, user: &UserId) -> QuotaReservation {
         QuotaReservation {

@@ -128,7 +128,8 @@ impl CallSummary {
             version: version.unwrap_or_else(|| texts.shared("?")),
             state,
             ran: record.get("startedAt").is_some() && record.get("suppliedBy").is_none(),
-            is_failure: is_error || state != CallState::Completed,
+            // Denied after it ran on its stage: the tool did not fail.
+            is_failure: !denied && (is_error || state != CallState::Completed),
             duration: duration(row),
             memory: number("memoryBytes"),
             output: number("outputBytes"),
@@ -328,6 +329,7 @@ mod tests {
                 "denied",
                 json!({"error": {"code": "policy_violation"}, "approval": {"decidedBy": "user:1"}}),
             ),
+            ("denied", ran(20)),
             ("completed", json!({"startedAt": 1, "suppliedBy": "cache"})),
             ("executing", ran(99)),
         ]
@@ -335,9 +337,9 @@ mod tests {
         .filter_map(|(state, record)| summary(state, record))
         .collect();
         let usage = Usage::of(&calls);
-        assert_eq!((usage.calls, usage.failures, usage.denied), (2, 1, 1));
+        assert_eq!((usage.calls, usage.failures, usage.denied), (3, 1, 2));
         assert_eq!(usage.duration(95), Some(Duration::from_millis(30)));
-        assert_eq!(usage.memory(95), Some(10_000));
+        assert_eq!(usage.memory(95), Some(20_000));
         assert_eq!(usage.output(95), Some(7));
         let errors: Vec<_> = usage
             .errors

@@ -62,6 +62,9 @@ impl DiffBuilder {
             (None, _, _) => ChangeKind::Modified,
         };
         let (old, new) = (file(before), file(after));
+        // No change sets the set-user-id, set-group-id and sticky bits.
+        let mode = |file: &FileState| file.mode & 0o777;
+        let (old_mode, new_mode) = (old.map(mode), new.map(mode));
         let (diff, undiffed, content) = match self.content(change, old_content, new_content) {
             Ok(Some(ShownContent::Text(diff))) => (Some(diff), None, None),
             Ok(Some(ShownContent::Binary(content))) => {
@@ -85,11 +88,11 @@ impl DiffBuilder {
             },
             sizes: (old.map(|file| file.size), new.map(|file| file.size)),
             link_targets: (link_target(before), link_target(after)),
-            modes: match (old, new) {
-                (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
+            modes: match (old_mode, new_mode) {
+                (Some(old), Some(new)) if old != new => Some((old, new)),
                 // A new file is executable only if the call requested it.
-                (None, Some(new)) if new.mode & EXECUTE != 0 && moved_from.is_none() => {
-                    Some((new.mode & !EXECUTE, new.mode))
+                (None, Some(new)) if new & EXECUTE != 0 && moved_from.is_none() => {
+                    Some((new & !EXECUTE, new))
                 }
                 _ => None,
             },

@@ -77,10 +77,10 @@ impl Staging {
         })
     }
 
-    /// Opens the saved content of a file.
+    /// Opens the saved content of a file, unless another program changed it.
     fn saved_file(&self, state: &PathState) -> Option<File> {
         match state {
-            PathState::File(file) => File::open(self.blobs.path(file.hash)).ok(),
+            PathState::File(file) => self.blobs.open_verified(file.hash),
             PathState::Absent | PathState::Dir { .. } | PathState::Link { .. } => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use toolhost_contract::text;
 
 use crate::CommitState;
@@ -38,7 +38,7 @@ pub enum StoreError {
     )]
     ReadOnly { path: PathBuf },
     #[error(
-        "{} is not a database of this program; move it away, and the next start creates a new one",
+        "{} is not a database of this program; end all hosts and move it away, and the next start creates a new one",
         show(path)
     )]
     NotADatabase { path: PathBuf },
@@ -52,10 +52,15 @@ pub enum StoreError {
         known: i64,
     },
     #[error(
-        "{} is damaged ({detail}); back it up and move it away, and the next start creates a new one",
+        "{} is damaged ({detail}); end all hosts and move it away, and the next start creates a new one",
         show(path)
     )]
     Corrupt { path: PathBuf, detail: String },
+    #[error(
+        "{} was moved, replaced or removed while this host runs; restart the host",
+        show(path)
+    )]
+    Moved { path: PathBuf },
     #[error(
         "a row of {} cannot be read ({detail}); another program changed it, verify the store",
         show(path)
@@ -82,6 +87,12 @@ pub enum StoreError {
         size: usize,
         max: usize,
     },
+    #[error(
+        "{count} records could not be written to {} and are missing; check the disk, and whether another process \
+         locks the file",
+        show(path)
+    )]
+    Lost { path: PathBuf, count: usize },
     #[error("the store has {waiting} pending writes; try again later")]
     QueueFull { waiting: usize },
     #[error("the store's writer has stopped; restart the program")]
@@ -190,14 +201,27 @@ impl StoreError {
 
     pub(crate) fn sql(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
-        let detail = text::escape_line(&error.to_string(), 200);
+        let detail = match error {
+            // A value of another program, or one that does not match the chain.
+            rusqlite::Error::FromSqlConversionFailure(_, _, cause) => cause.to_string(),
+            rusqlite::Error::InvalidColumnType(_, column, kind) => {
+                format!("`{column}` is of type {kind}")
+            }
+            rusqlite::Error::SqlInputError { msg, .. } if is_other_schema(msg) => msg.clone(),
+            other => other.to_string(),
+        };
+        let detail = text::escape_line(&detail, 200);
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path },
             Some(ErrorCode::DiskFull) => Self::Full { path },
+            Some(code) if is_failed_growth(code, error) && has_no_space(&path) => {
+                Self::Full { path }
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly { path },
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
             Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, detail },
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Self::Io { path, detail },
+            Some(_) if is_other_schema(&detail) => Self::Corrupt { path, detail },
             Some(_) => Self::Statement { path, detail },
             // A value of the wrong type, or invalid JSON: only this program should write here.
             None => Self::Unreadable { path, detail },
@@ -210,5 +234,63 @@ impl StoreError {
             self,
             Self::Statement { .. } | Self::Unreadable { .. } | Self::TooLarge { .. }
         )
+    }
+}
+
+/// SQLite reports a full disk as these errors when it creates the files beside the database.
+fn is_failed_growth(code: ErrorCode, error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    code == ErrorCode::CannotOpen
+        || matches!(
+            extended,
+            Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_SHMOPEN)
+        )
+}
+
+/// Whether the file system of the database is full.
+fn has_no_space(database: &Path) -> bool {
+    /// Size of the shared-memory file in bytes, the largest that SQLite allocates at once.
+    const NEEDED: u64 = 32 * 1_024;
+    let directory = database.parent().unwrap_or(database);
+    rustix::fs::statvfs(directory)
+        .is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < NEEDED)
+}
+
+/// Another program removed a table or a column, or replaced a table by a view.
+fn is_other_schema(detail: &str) -> bool {
+    let starts = ["no such table:", "no such column:", "cannot modify "];
+    starts.iter().any(|start| detail.starts_with(start)) || detail.contains(" has no column named ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sqlite(code: i32, message: &str) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(message.to_owned()))
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_as_one() {
+        // A file system without free space.
+        let full = Path::new("/proc/store.db");
+        for code in [
+            ffi::SQLITE_FULL,
+            ffi::SQLITE_IOERR_WRITE,
+            ffi::SQLITE_IOERR_SHMSIZE,
+            ffi::SQLITE_IOERR_SHMOPEN,
+            ffi::SQLITE_CANTOPEN,
+        ] {
+            let error = StoreError::sql(full, &sqlite(code, "disk I/O error"));
+            assert!(matches!(error, StoreError::Full { .. }), "{code}: {error}");
+        }
+        let directory = std::env::temp_dir();
+        for (path, code) in [
+            (full, ffi::SQLITE_IOERR_READ),
+            (&directory.join("store.db"), ffi::SQLITE_IOERR_SHMSIZE),
+        ] {
+            let error = StoreError::sql(path, &sqlite(code, "disk I/O error"));
+            assert!(matches!(error, StoreError::Io { .. }), "{code}: {error}");
+        }
     }
 }

@@ -46,4 +46,4 @@ pub use rows::{
 pub use segments::Segment;
 pub use store::Store;
 pub use subject::ChainSubject;
-pub use verify::{ChainDefect, Verification};
+pub use verify::{ChainDefect, RecordedHead, Verification};

@@ -79,6 +79,33 @@ pub fn check_dir(dir: &Path) -> Result<(), StoreError> {
     check_owner(dir, &metadata)
 }
 
+/// Identifies the file that a path named when the store was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    pub fn of(file: &Path) -> Result<Self, StoreError> {
+        let metadata = fs::symlink_metadata(file).map_err(|error| StoreError::io(file, &error))?;
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// Fails if the path no longer names this file. Records written to a file that was moved away are not found.
+    pub fn check(self, file: &Path) -> Result<(), StoreError> {
+        if Self::of(file).is_ok_and(|found| found == self) {
+            return Ok(());
+        }
+        Err(StoreError::Moved {
+            path: file.to_owned(),
+        })
+    }
+}
+
 /// SQLite gives its WAL and shared-memory files the mode of the database, so setting this file's mode is
 /// sufficient.
 fn private_file(file: &Path) -> Result<(), StoreError> {

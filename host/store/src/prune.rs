@@ -26,7 +26,7 @@ pub struct RecordRetention {
     pub now_ms: i64,
     /// Segments whose latest step is older are dropped.
     pub max_age_ms: Option<i64>,
-    /// While the file uses more bytes, its oldest segment is dropped.
+    /// While the file uses more bytes, without those of calls that have not ended, its oldest segment is dropped.
     pub max_bytes: Option<u64>,
     /// How long file changes can be undone, in milliseconds; their journal entries are kept for that time.
     pub undo_ms: i64,
@@ -53,6 +53,13 @@ impl DroppedRecords {
 }
 
 impl RecordRetention {
+    /// A segment that began before this time is ended, so that the steps of a store with few calls can be dropped.
+    pub(crate) fn end_segments_before_ms(&self) -> i64 {
+        const DAY_MS: i64 = 24 * 3_600 * 1_000;
+        let age = self.max_age_ms.map_or(DAY_MS, |most| most.min(DAY_MS));
+        self.now_ms.saturating_sub(age)
+    }
+
     fn is_too_old(&self, segment: &Segment) -> bool {
         let age = self.now_ms.saturating_sub(segment.at_ms);
         self.max_age_ms.is_some_and(|most| age > most)
@@ -70,10 +77,20 @@ pub fn used(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(pages.saturating_mul(number("page_size")?))
 }
 
+/// Number of bytes used in the file without the records of calls that have not ended, which no limit removes.
+fn removable(connection: &Connection) -> rusqlite::Result<u64> {
+    let kept: i64 = connection.query_row(
+        "SELECT coalesce(sum(octet_length(record)), 0) FROM calls WHERE finished = 0",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(used(connection)?.saturating_sub(u64::try_from(kept).unwrap_or_default()))
+}
+
 /// The segments that would be dropped now. For the size limit this is an estimate based on the average step size.
 pub fn due(connection: &Connection, keep: &RecordRetention) -> rusqlite::Result<Vec<Segment>> {
     let (base, head) = (chain::base(connection)?, chain::head(connection)?.rows);
-    let used = used(connection)?;
+    let used = removable(connection)?;
     let steps = u64::try_from(head.saturating_sub(base)).unwrap_or_default();
     let each = used / steps.max(1);
     let mut due = Vec::new();
@@ -102,7 +119,7 @@ pub fn drop_oldest(
     };
     let too_large = || -> rusqlite::Result<bool> {
         Ok(match keep.max_bytes {
-            Some(most) => used(connection)? > most,
+            Some(most) => removable(connection)? > most,
             None => false,
         })
     };

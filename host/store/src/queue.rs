@@ -63,6 +63,8 @@ struct Waiting {
     closed: bool,
     /// The writer has ended.
     writer_ended: bool,
+    /// Number of jobs without a waiting caller that were refused or rejected.
+    lost: usize,
 }
 
 impl Waiting {
@@ -97,8 +99,8 @@ impl Queue {
         waiting.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Accepts a job without a waiting caller. Waits for room, and refuses while the store cannot be written,
-    /// because accepted jobs would accumulate.
+    /// Accepts a job without a waiting caller. Waits for room, unless the store cannot be written. A refused job is
+    /// counted as lost.
     pub fn push(&self, job: Job) -> Result<(), StoreError> {
         let mut waiting = self.lock();
         while waiting.is_full() && waiting.failure.is_none() && !waiting.writer_ended {
@@ -111,6 +113,7 @@ impl Queue {
             waiting = woken;
             waiting.blocked_callers -= 1;
             if timeout.timed_out() && waiting.is_full() {
+                waiting.lost += 1;
                 return Err(StoreError::QueueFull {
                     waiting: waiting.jobs.len(),
                 });
@@ -119,14 +122,17 @@ impl Queue {
         if waiting.closed || waiting.writer_ended {
             return Err(StoreError::Closed);
         }
-        if let Some(failure) = &waiting.failure {
-            return Err(failure.clone());
+        if waiting.is_full()
+            && let Some(failure) = waiting.failure.clone()
+        {
+            waiting.lost += 1;
+            return Err(failure);
         }
         self.add(waiting, job);
         Ok(())
     }
 
-    /// Accepts a job without a waiting caller, or refuses it immediately.
+    /// Accepts a job without a waiting caller, or refuses it immediately. For data that may be lost.
     pub fn push_if_room(&self, job: Job) -> Result<(), StoreError> {
         let waiting = self.lock();
         if waiting.closed || waiting.writer_ended {
@@ -230,7 +236,14 @@ impl Queue {
 
     /// Records that a row without a waiting caller could not be written.
     pub fn record_row_failure(&self, failure: StoreError) {
-        self.lock().failure = Some(failure);
+        let mut waiting = self.lock();
+        waiting.failure = Some(failure);
+        waiting.lost += 1;
+    }
+
+    /// Returns the number of lost jobs since the last time.
+    pub fn take_lost(&self) -> usize {
+        std::mem::take(&mut self.lock().lost)
     }
 
     /// Records that a group was not written. Jobs without a waiting caller are put back at the front for a retry.

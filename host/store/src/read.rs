@@ -92,6 +92,16 @@ pub fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<(String, Call
     )
 }
 
+/// Deferred calls, one at a time, because their inputs can be large.
+pub fn deferred(connection: &Connection, mut each: impl FnMut(CallRow)) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {CALL} FROM calls WHERE finished = 0 AND deferred = 1"
+        ))?
+        .query_map([], call_of)?
+        .try_for_each(|row| row.map(&mut each))
+}
+
 pub fn transitions(
     connection: &Connection,
     filter: &TransitionFilter,

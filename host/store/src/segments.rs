@@ -1,5 +1,5 @@
-//! Segments of the chain, which are dropped as a whole. A segment ends every [`STEPS`] steps, and at each head that
-//! was handed out.
+//! Segments of the chain, which are dropped as a whole. A segment ends every [`STEPS`] steps, at each head that was
+//! handed out, and when retention finds one that began a day ago.
 //!
 //! A dropped segment keeps its row in `segments`, so that the remaining chain has a start. Each row contains a hash
 //! over itself and the previous row, and the link appended when a segment is dropped contains the newest of these
@@ -8,6 +8,7 @@
 use rusqlite::{Connection, OptionalExtension as _};
 use sha2::{Digest as _, Sha256};
 
+use crate::ChainSubject;
 use crate::chain::{self, Head};
 
 /// Number of steps after which a segment ends.
@@ -125,6 +126,25 @@ pub fn seal_all(connection: &Connection) -> rusqlite::Result<()> {
 pub fn seal_if_long(connection: &Connection, head: Head) -> rusqlite::Result<()> {
     if head.rows - last(connection)? >= STEPS {
         seal(connection, head)?;
+    }
+    Ok(())
+}
+
+/// Ends the current segment if its first step is older than this time. Steps before a link about dropped segments do not
+/// count: they have the times of the rows that were kept.
+pub fn seal_if_older(connection: &Connection, at_ms: i64) -> rusqlite::Result<()> {
+    let first: Option<i64> = connection
+        .prepare_cached(
+            "SELECT at_ms FROM transitions WHERE seq >= coalesce(
+                 (SELECT max(seq) FROM transitions WHERE seq > ?1 AND subject = ?2), ?1 + 1)
+             ORDER BY seq LIMIT 1",
+        )?
+        .query_row((last(connection)?, ChainSubject::Segments.code()), |row| {
+            row.get(0)
+        })
+        .optional()?;
+    if first.is_some_and(|first| first < at_ms) {
+        seal(connection, chain::head(connection)?)?;
     }
     Ok(())
 }

@@ -14,14 +14,14 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::owner::{self, Owner};
-use crate::paths::StorePaths;
+use crate::paths::{FileIdentity, StorePaths};
 use crate::queue::{Job, Queue, Work};
 use crate::rows::Weight;
 use crate::writer::Writer;
 use crate::{
     AnswerError, AnswerRow, ApprovalError, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow,
-    MAX_ROW, SessionRow, StoreError, StoredTransition, TransitionFilter, Verification, Write,
-    checked_updates, read, schema, stage, verify,
+    MAX_ROW, RecordedHead, SessionRow, StoreError, StoredTransition, TransitionFilter,
+    Verification, Write, checked_updates, read, schema, stage, verify,
 };
 
 /// How long a process waits for the transaction of another. On a busy machine a few processes that share a state
@@ -69,6 +69,7 @@ impl Store {
         let owner = Owner::register(&paths.owners)?;
         let queue = Arc::new(Queue::default());
         let writer = Writer {
+            identity: FileIdentity::of(&paths.database)?,
             connection: writing,
             database: paths.database.clone(),
             owner: owner.id().to_owned(),
@@ -102,7 +103,8 @@ impl Store {
     }
 
     /// Queues a write without waiting for durability. It shares a transaction with others. A failed write is
-    /// retried, and until it succeeds no more are accepted.
+    /// retried. While the store cannot be written, further writes are accepted until the queue is full; callers that
+    /// start work check [`Self::health`] first.
     pub fn queue(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push(Job {
             weight: write_size(&write)?,
@@ -140,10 +142,17 @@ impl Store {
         self.submit(Work::write(|| write), weight).await
     }
 
-    /// Returns when everything queued so far is durable.
+    /// Returns when everything queued so far is durable. Reports writes that were lost since the last call.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.submit(Work::write(|| Write::Many(Vec::new())), 0)
-            .await
+            .await?;
+        match self.0.queue.take_lost() {
+            0 => Ok(()),
+            count => Err(StoreError::Lost {
+                path: self.0.paths.database.clone(),
+                count,
+            }),
+        }
     }
 
     async fn submit(&self, work: Work, weight: usize) -> Result<(), StoreError> {
@@ -208,6 +217,11 @@ impl Store {
         self.read(|connection| read::transitions(connection, filter))
     }
 
+    /// Passes each deferred call that is not answered to a function, without a check against the chain.
+    pub fn deferred_calls(&self, each: impl FnMut(CallRow)) -> Result<(), StoreError> {
+        self.read(|connection| read::deferred(connection, each))
+    }
+
     /// Sessions, newest first.
     pub fn sessions(&self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
         self.read(|connection| read::sessions(connection, limit))
@@ -255,7 +269,7 @@ impl Store {
     }
 
     /// Like [`Self::verify`], and checks that a previously recorded head is in the chain.
-    pub fn verify_head(&self, noted: [u8; 32]) -> Result<Verification, StoreError> {
+    pub fn verify_head(&self, noted: RecordedHead) -> Result<Verification, StoreError> {
         self.walk(verify::Extent::Rows, Some(noted))
     }
 
@@ -268,7 +282,7 @@ impl Store {
     fn walk(
         &self,
         extent: verify::Extent,
-        noted: Option<[u8; 32]>,
+        noted: Option<RecordedHead>,
     ) -> Result<Verification, StoreError> {
         let mut connection = schema::connect(&self.0.paths.database, self.0.busy)?;
         verify::verify(&mut connection, extent, noted).map_err(|error| self.failed(&error))

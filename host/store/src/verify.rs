@@ -17,8 +17,25 @@ pub enum Verification {
         removed: i64,
         head: [u8; 32],
     },
+    /// The chain is unchanged, but the step of the recorded head may be among the `removed` ones. `seq` is its number, if
+    /// known.
+    HeadRemoved { seq: Option<i64>, removed: i64 },
     /// The first step that does not match.
     Broken { seq: i64, reason: ChainDefect },
+}
+
+/// A head of the chain that was recorded elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedHead {
+    /// Number of the step, if it was recorded too.
+    pub seq: Option<i64>,
+    pub hash: [u8; 32],
+}
+
+impl RecordedHead {
+    fn is(&self, seq: i64, hash: &[u8; 32]) -> bool {
+        self.hash == *hash && self.seq.is_none_or(|stated| stated == seq)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +62,12 @@ pub enum ChainDefect {
         "the recorded head is not in the chain: the file is older than the head, or its chain was recreated"
     )]
     Rollback,
+    #[error(
+        "the recorded head has the number {stated}, but its hash is that of step {found}; pass both as `host audit head` printed them"
+    )]
+    HeadNumber { stated: i64, found: i64 },
+    #[error("the table `{0}` is missing or was replaced")]
+    Table(&'static str),
 }
 
 fn name(key: &str) -> String {
@@ -65,7 +88,7 @@ pub enum Extent {
 pub fn verify(
     connection: &mut Connection,
     extent: Extent,
-    noted: Option<[u8; 32]>,
+    noted: Option<RecordedHead>,
 ) -> rusqlite::Result<Verification> {
     let snapshot = connection.transaction()?;
     walk(&snapshot, extent, noted)
@@ -75,20 +98,22 @@ pub fn verify(
 pub fn walk(
     connection: &Connection,
     extent: Extent,
-    noted: Option<[u8; 32]>,
+    noted: Option<RecordedHead>,
 ) -> rusqlite::Result<Verification> {
     let mut walk = match Walk::begin(connection, noted)? {
         Ok(walk) => walk,
         Err(reason) => return Ok(Verification::Broken { seq: 0, reason }),
     };
     let result = walk.steps(extent)?;
-    Ok(match result {
-        Ok(()) => Verification::Verified {
-            rows: walk.at.rows,
-            removed: walk.base,
-            head: walk.at.hash,
+    let (rows, removed, head) = (walk.at.rows, walk.base, walk.at.hash);
+    Ok(match (result, walk.noted) {
+        (Ok(()), Some(RecordedHead { seq, .. })) => Verification::HeadRemoved { seq, removed },
+        (Ok(()), None) => Verification::Verified {
+            rows,
+            removed,
+            head,
         },
-        Err((seq, reason)) => Verification::Broken { seq, reason },
+        (Err((seq, reason)), _) => Verification::Broken { seq, reason },
     })
 }
 
@@ -103,7 +128,10 @@ struct Walk<'c> {
     at: Head,
     /// Digest of the newest link about dropped segments.
     dropped: Option<[u8; 32]>,
-    noted: Option<[u8; 32]>,
+    /// The recorded head, until it is found.
+    noted: Option<RecordedHead>,
+    /// The step with the hash of the recorded head, but another number.
+    noted_at: Option<i64>,
     /// Number of rows of each table that the chain covers.
     rows: [i64; TABLES.len()],
 }
@@ -111,8 +139,11 @@ struct Walk<'c> {
 impl<'c> Walk<'c> {
     fn begin(
         connection: &'c Connection,
-        noted: Option<[u8; 32]>,
+        noted: Option<RecordedHead>,
     ) -> rusqlite::Result<Result<Self, ChainDefect>> {
+        if let Some(table) = missing_table(connection)? {
+            return Ok(Err(ChainDefect::Table(table)));
+        }
         let stored = connection
             .query_row("SELECT rows, head FROM chain WHERE id = 1", [], |row| {
                 Ok(head_of(row))
@@ -132,11 +163,11 @@ impl<'c> Walk<'c> {
             None => return Ok(Err(ChainDefect::Segments)),
         };
         // A head at the end of a segment can be verified even if the segment was dropped.
-        let dropped = |head: [u8; 32]| {
+        let dropped = |head: &RecordedHead| {
             let mut parts = segments.iter().filter(|segment| segment.last <= base);
-            parts.any(|segment| segment.head == head)
+            parts.any(|segment| head.is(segment.last, &segment.head))
         };
-        let noted = noted.filter(|noted| !dropped(*noted) && *noted != genesis());
+        let noted = noted.filter(|noted| !dropped(noted) && !noted.is(0, &genesis()));
         Ok(Ok(Self {
             connection,
             stored,
@@ -145,6 +176,7 @@ impl<'c> Walk<'c> {
             at: Head { rows: base, hash },
             dropped: None,
             noted,
+            noted_at: None,
             rows: [0; TABLES.len()],
         }))
     }
@@ -197,7 +229,10 @@ impl<'c> Walk<'c> {
                 rows: link.seq,
                 hash,
             };
-            self.noted.take_if(|noted| *noted == hash);
+            self.noted.take_if(|noted| noted.is(link.seq, &hash));
+            if self.noted.is_some_and(|noted| noted.hash == hash) {
+                self.noted_at = Some(link.seq);
+            }
             let Some(digest) = link.digest else { continue };
             match link.subject.table() {
                 None => self.dropped = Some(digest),
@@ -263,8 +298,25 @@ impl<'c> Walk<'c> {
             return broken(walked.rows, ChainDefect::Segments);
         }
         match self.noted {
-            Some(_) => broken(walked.rows, ChainDefect::Rollback),
             None => Ok(()),
+            Some(noted) => match (noted.seq, self.noted_at) {
+                (Some(stated), Some(found)) => {
+                    broken(walked.rows, ChainDefect::HeadNumber { stated, found })
+                }
+                _ if self.may_be_removed(noted) => Ok(()),
+                _ => broken(walked.rows, ChainDefect::Rollback),
+            },
+        }
+    }
+
+    /// Whether the step of a head can be one of those that were removed. Only the hashes at the ends of segments are known.
+    fn may_be_removed(&self, head: RecordedHead) -> bool {
+        match head.seq {
+            Some(seq) => {
+                let is_known = self.segments.iter().any(|segment| segment.last == seq);
+                0 < seq && seq <= self.base && !is_known
+            }
+            None => self.base > 0,
         }
     }
 
@@ -312,6 +364,21 @@ impl<'c> Walk<'c> {
             )),
         })
     }
+}
+
+/// A table that is missing, or replaced by a view.
+fn missing_table(connection: &Connection) -> rusqlite::Result<Option<&'static str>> {
+    let names = TABLES.iter().map(|table| table.name);
+    let others = ["transitions", "chain", "segments", "shapes", "probe"];
+    let mut find = connection.prepare(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)",
+    )?;
+    for name in names.chain(others) {
+        if !find.query_row([name], |row| row.get::<_, bool>(0))? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 fn head_of(row: &Row) -> Option<Head> {

@@ -7,9 +7,12 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
 use crate::group::Group;
+use crate::paths::FileIdentity;
 use crate::queue::{Job, Queue, Work};
 
 pub struct Writer {
+    /// The file that `connection` writes to.
+    pub identity: FileIdentity,
     pub connection: Connection,
     pub database: PathBuf,
     pub owner: String,
@@ -102,6 +105,7 @@ impl Writer {
 
     /// Writes the group in one transaction; returns whether anything was written.
     fn write(&mut self, jobs: &mut [Job]) -> Result<bool, StoreError> {
+        self.identity.check(&self.database)?;
         let failed = |error: rusqlite::Error| StoreError::sql(&self.database, &error);
         let before = self.connection.total_changes();
         // The lock is taken before reading, so that the chain head cannot change before it is updated.

@@ -25,12 +25,12 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use toolhost_kernel::{MissedEvents, Subscription};
 
 use crate::call_metrics::CallMetrics;
 use crate::call_spans::CallSpans;
-use crate::client::{ExportClient, LastError};
+use crate::client::{ExportClient, ExportLog};
 use crate::settings::{OtlpProtocol, SignalSettings, TelemetrySettings};
 
 pub use crate::settings::TelemetrySettingsError;
@@ -58,7 +58,7 @@ pub struct Telemetry {
     calls: CallSpans,
     tracers: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
-    last_errors: Vec<LastError>,
+    exports: Vec<ExportLog>,
 }
 
 impl Telemetry {
@@ -78,10 +78,10 @@ impl Telemetry {
             resource = resource.with_service_name("toolhost");
         }
         let resource = resource.build();
-        let mut last_errors = Vec::new();
+        let mut exports = Vec::new();
         let mut client = |signal: &SignalSettings| {
-            let shared = LastError::default();
-            last_errors.push(shared.clone());
+            let shared = ExportLog::default();
+            exports.push(shared.clone());
             ExportClient::new(signal.timeout, shared)
         };
         let tracers = match &settings.traces {
@@ -127,7 +127,7 @@ impl Telemetry {
             calls,
             tracers,
             meters,
-            last_errors,
+            exports,
         })
     }
 
@@ -172,9 +172,10 @@ impl Telemetry {
             calls,
             tracers,
             meters,
-            last_errors,
+            exports,
         } = self;
         drop(calls);
+        let start = Instant::now();
         std::thread::spawn(move || {
             let _ = traces_sent
                 .send(tracers.map(|tracers| tracers.shutdown_with_timeout(FLUSH_TIMEOUT)));
@@ -184,17 +185,22 @@ impl Telemetry {
                 metrics_sent.send(meters.map(|meters| meters.shutdown_with_timeout(FLUSH_TIMEOUT)));
         });
         let both = async { tokio::join!(traces, metrics) };
-        let Ok((traces, metrics)) = timeout(FLUSH_TIMEOUT, both).await else {
-            return Err(TelemetryError::Timeout);
-        };
+        let ended = timeout(FLUSH_TIMEOUT, both).await;
         // Errors of the client are more specific than those of the exporters.
-        let errors: Vec<String> = last_errors.iter().filter_map(LastError::last).collect();
+        let errors: Vec<String> = exports.iter().filter_map(ExportLog::failures).collect();
         if !errors.is_empty() {
             return Err(TelemetryError::Delivery(errors.join("; ")));
         }
+        let Ok((traces, metrics)) = ended else {
+            return Err(TelemetryError::Timeout);
+        };
         for ended in [traces, metrics] {
             match ended {
                 Ok(None | Some(Ok(()))) => {}
+                // The exporters have the same time limit, and can notice it first.
+                Ok(Some(Err(_))) if start.elapsed() >= FLUSH_TIMEOUT => {
+                    return Err(TelemetryError::Timeout);
+                }
                 Ok(Some(Err(error))) => return Err(TelemetryError::Delivery(error.to_string())),
                 Err(_) => return Err(TelemetryError::Internal),
             }

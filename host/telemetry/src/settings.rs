@@ -167,7 +167,10 @@ fn parse_endpoint(
         }
     }
     Ok(match path {
-        Some(path) => format!("{}/{path}", value.trim_end_matches('/')),
+        Some(path) => {
+            let (base, query) = value.split_at(value.find('?').unwrap_or(value.len()));
+            format!("{}/{path}{query}", base.trim_end_matches('/'))
+        }
         None => value,
     })
 }
@@ -252,13 +255,13 @@ mod tests {
                 contents: true, named: false, parent: [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]"#]],
         );
         check(
-            "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318/x/?token=a/
              OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json
              OTEL_RESOURCE_ATTRIBUTES=a=b, service.name=agent
              OTEL_TRACES_EXPORTER=none",
             expect![[r#"
                 traces: off
-                metrics: Json to http://localhost:4318/v1/metrics within 10s
+                metrics: Json to http://localhost:4318/x/v1/metrics?token=a/ within 10s
                 contents: false, named: true, parent: []"#]],
         );
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
+    io::{self, Seek, Write},
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -101,6 +101,14 @@ impl BlobStore {
     pub fn has(&self, hash: ContentHash, size: u64) -> bool {
         let path = self.path(hash);
         fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size)
+    }
+
+    /// Opens a blob. `None` if it is missing, or if another program changed it. Reads all of it.
+    pub fn open_verified(&self, hash: ContentHash) -> Option<File> {
+        let mut file = File::open(self.path(hash)).ok()?;
+        let found = ContentHash::of_reader(&file).ok()?;
+        file.rewind().ok()?;
+        (found == hash).then_some(file)
     }
 
     /// Sets the blob's age to zero for the next sweep. Waits while a sweep is removing a blob, so a renewed blob is

@@ -7,11 +7,13 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use toolhost_contract::text;
-use toolhost_store::{ChainSubject, Store, StoredTransition, TransitionFilter, Verification};
+use toolhost_store::{
+    ChainSubject, RecordedHead, Store, StoredTransition, TransitionFilter, Verification,
+};
 
 use super::calls::{find, format_commands, format_steps, steps_of, tool_name};
 use crate::exit::{CliError, Exit, OrExit};
-use crate::records::{StoreArgs, chain_broken, format_time};
+use crate::records::{StoreArgs, chain_broken, format_time, head_removed};
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
 
@@ -89,42 +91,39 @@ pub struct ShowArgs {
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// Require the chain to contain this output of an earlier `host audit head`
-    #[arg(long, value_name = "HEAD", value_parser = SavedHead::parse)]
-    pub head: Option<SavedHead>,
+    #[arg(long, value_name = "HEAD", value_parser = parse_head)]
+    pub head: Option<RecordedHead>,
 
     #[command(flatten)]
     pub store: StoreArgs,
 }
 
-/// `SEQ:HASH`, or the hash alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SavedHead([u8; 32]);
-
-impl SavedHead {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{}` is not a head; pass the output of `host audit head`",
-                text::escape_line(text, 100)
-            )
-        };
-        let hash = match text.split_once(':') {
-            Some((seq, hash)) if seq.parse::<u64>().is_ok() => hash,
-            Some(_) => return Err(wrong()),
-            None => text,
-        };
-        let mut bytes = [0; 32];
-        let (pairs, rest) = hash.as_bytes().as_chunks::<2>();
-        if pairs.len() != bytes.len() || !rest.is_empty() {
-            return Err(wrong());
+/// Parses `SEQ:HASH`, or the hash alone.
+fn parse_head(text: &str) -> Result<RecordedHead, String> {
+    let wrong = || {
+        format!(
+            "`{}` is not a head; pass the output of `host audit head`",
+            text::escape_line(text, 100)
+        )
+    };
+    let (seq, hex) = match text.split_once(':') {
+        Some((seq, hex)) => {
+            let seq = seq.parse::<i64>().ok().filter(|seq| *seq >= 0);
+            (Some(seq.ok_or_else(wrong)?), hex)
         }
-        for (byte, pair) in bytes.iter_mut().zip(pairs) {
-            let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(wrong);
-            let value = digit(pair[0])? * 16 + digit(pair[1])?;
-            *byte = u8::try_from(value).map_err(|_| wrong())?;
-        }
-        Ok(Self(bytes))
+        None => (None, text),
+    };
+    let mut hash = [0; 32];
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    if pairs.len() != hash.len() || !rest.is_empty() {
+        return Err(wrong());
     }
+    for (byte, pair) in hash.iter_mut().zip(pairs) {
+        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(wrong);
+        let value = digit(pair[0])? * 16 + digit(pair[1])?;
+        *byte = u8::try_from(value).map_err(|_| wrong())?;
+    }
+    Ok(RecordedHead { seq, hash })
 }
 
 #[derive(Debug, Args)]
@@ -226,7 +225,7 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
 fn verify(args: &VerifyArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let verification = match args.head {
-        Some(SavedHead(head)) => store.verify_head(head),
+        Some(head) => store.verify_head(head),
         None => store.verify(),
     };
     match verification.or_exit(Exit::Store)? {
@@ -244,6 +243,7 @@ fn verify(args: &VerifyArgs) -> Result<Exit, CliError> {
             }
             Ok(Exit::Ok)
         }
+        Verification::HeadRemoved { seq, removed } => Err(head_removed(seq, removed)),
         Verification::Broken { seq, reason } => Err(chain_broken(seq, &reason)),
     }
 }
@@ -277,15 +277,6 @@ fn export(args: &ExportArgs) -> Result<Exit, CliError> {
 pub enum ExportError {
     Store(CliError),
     Output(std::io::Error),
-}
-
-impl ExportError {
-    pub fn into_failure(self) -> CliError {
-        match self {
-            Self::Store(failure) => failure,
-            Self::Output(error) => CliError::new(Exit::Usage, error.to_string()),
-        }
-    }
 }
 
 /// Writes the steps after the number `after`, up to and including `until`.
@@ -358,19 +349,24 @@ mod tests {
     fn a_17_a_saved_head_parses_as_printed() {
         let hash: [u8; 32] = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
         let shown = hex(&hash);
-        for text in [shown.clone(), format!("18:{shown}"), shown.to_uppercase()] {
-            assert_eq!(SavedHead::parse(&text), Ok(SavedHead(hash)), "{text}");
+        for (text, seq) in [
+            (shown.clone(), None),
+            (format!("18:{shown}"), Some(18)),
+            (shown.to_uppercase(), None),
+        ] {
+            assert_eq!(parse_head(&text), Ok(RecordedHead { seq, hash }), "{text}");
         }
         for text in [
             "",
             "18:",
             &shown[1..],
             &format!("x:{shown}"),
+            &format!("-1:{shown}"),
             &format!("{shown}:18"),
             &shown.replace('0', "g"),
             &"é".repeat(32),
         ] {
-            assert!(SavedHead::parse(text).is_err(), "{text}");
+            assert!(parse_head(text).is_err(), "{text}");
         }
     }
 }

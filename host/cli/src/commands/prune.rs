@@ -1,8 +1,7 @@
 //! `host prune`: deletes data that exceeds the configured retention.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, IntoInnerError};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -10,8 +9,9 @@ use clap::{Args, ValueHint};
 use toolhost::{retention, staging};
 use toolhost_contract::units::format_size;
 use toolhost_store::{Segment, Store, Verification};
+use toolhost_vfs::ContentHash;
 
-use super::audit;
+use super::audit::{self, ExportError};
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
 use crate::records::{chain_broken, format_time};
@@ -44,9 +44,9 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, CliError> {
     if let Verification::Broken { seq, reason } = store.verify_chain().or_exit(Exit::Store)? {
         return Err(chain_broken(seq, &reason));
     }
-    let due = store
-        .due(&core.retention.record_limits())
-        .or_exit(Exit::Store)?;
+    let limits = core.retention.record_limits();
+    store.end_old_segment(&limits).await.or_exit(Exit::Store)?;
+    let due = store.due(&limits).or_exit(Exit::Store)?;
     if args.dry_run {
         return print_plan(&store, &due);
     }
@@ -116,39 +116,74 @@ fn print_plan(store: &Store, due: &[Segment]) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Writes one file for each segment and syncs it to disk.
+/// Writes one file for each segment and syncs it to disk. Files are not overwritten, because the numbers of steps start
+/// again in a new database.
 fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), CliError> {
     let mut first = match due.first() {
         Some(_) => store.first_step().or_exit(Exit::Store)?,
         None => return Ok(()),
     };
-    let whole = || folder.display().to_string();
+    let failed = || format!("cannot write to {}", folder.display());
     std::fs::create_dir_all(folder)
-        .with_context(whole)
-        .or_exit(Exit::Usage)?;
+        .with_context(failed)
+        .or_exit(Exit::Internal)?;
     for segment in due {
-        let path = folder.join(format!("steps-{first}-{}.jsonl", segment.last));
-        let written = create_export_file(&path).map(BufWriter::new);
-        let named = || path.display().to_string();
-        let mut out = written.with_context(named).or_exit(Exit::Usage)?;
-        audit::write_steps(store, first - 1, Some(segment.last), &mut out)
-            .map_err(audit::ExportError::into_failure)?;
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error);
-        file.and_then(|file| file.sync_all())
-            .with_context(named)
-            .or_exit(Exit::Usage)?;
+        export_segment(store, first, segment, folder)?;
         first = segment.last + 1;
     }
-    Ok(())
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .with_context(failed)
+        .or_exit(Exit::Internal)
 }
 
-/// Creates the file, or overwrites one of an interrupted export.
-fn create_export_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)
+fn export_segment(
+    store: &Store,
+    first: i64,
+    segment: &Segment,
+    folder: &Path,
+) -> Result<(), CliError> {
+    let path = folder.join(format!("steps-{first}-{}.jsonl", segment.last));
+    let failed = || format!("cannot write {}", path.display());
+    let partial = tempfile::Builder::new()
+        .prefix(".steps-")
+        .tempfile_in(folder)
+        .with_context(failed)
+        .or_exit(Exit::Internal)?;
+    let mut out = BufWriter::new(partial);
+    let written = audit::write_steps(store, first - 1, Some(segment.last), &mut out);
+    written.map_err(|error| match error {
+        ExportError::Store(failure) => failure,
+        ExportError::Output(error) => {
+            CliError::new(Exit::Internal, format!("{}: {error}", failed()))
+        }
+    })?;
+    let persisted = out.into_inner().map_err(IntoInnerError::into_error);
+    let persisted = persisted.and_then(|partial| {
+        partial.as_file().sync_all()?;
+        match partial.persist_noclobber(&path) {
+            // From an export after which the segment was not deleted.
+            Err(error) if is_same(error.file.path(), &path) => Ok(()),
+            persisted => persisted.map(drop).map_err(|failed| failed.error),
+        }
+    });
+    match persisted {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let path = path.display();
+            let message = format!(
+                "{path} contains other steps, so nothing was deleted; choose another directory, or move the file away"
+            );
+            Err(CliError::new(Exit::Usage, message))
+        }
+        persisted => persisted.with_context(failed).or_exit(Exit::Internal),
+    }
 }
+
+/// Whether both files can be read and have the same content.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let hash = |path| ContentHash::of_reader(File::open(path)?);
+    matches!((hash(one), hash(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests;

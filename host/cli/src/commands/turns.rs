@@ -90,7 +90,8 @@ Examples:
   host turns --plugins ./plugins --allow-path .
   host turns --plugins ./plugins --allow-path . --format anthropic
 
-The session ends at the end of the input. Turns run one at a time.";
+At the end of the input, questions are denied, turns that run or wait are completed, and the
+session ends. Turns run one at a time.";
 
 #[derive(Debug, Args)]
 pub struct TurnsArgs {
@@ -284,7 +285,8 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
             write_line(&json!({ "error": reason }));
         }
     }
-    // No more answers can arrive, so waiting questions are denied and the turn ends.
+    // No more answers can arrive, so questions are denied. The remaining turns are completed, because the input may come
+    // from a file.
     lines.close();
     if let Some(last) = turns.last {
         let _ = last.await;

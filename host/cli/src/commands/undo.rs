@@ -13,11 +13,13 @@ use toolhost::staging;
 use toolhost_contract::{CallError, ChangeSet, CommitRecovery, text};
 use toolhost_kernel::undo::{self, UndoError};
 use toolhost_runtime::Staging;
-use toolhost_store::{CommitFilter, CommitRow, CommitState, Store};
+use toolhost_store::{CommitError, CommitFilter, CommitRow, CommitState, Store};
+use toolhost_vfs::ApplyError;
 
 pub use self::selection::Selection;
 use self::selection::{
-    MAX_COMMITS, call_of, changes_of, changes_path_below, id, later_changes, resolve, select,
+    MAX_COMMITS, call_of, changes_of, changes_path_below, id, later_changes, named_paths, resolve,
+    select,
 };
 use crate::exit::{CliError, Exit, OrExit, current_directory};
 use crate::records::{Records, StoreArgs, format_time, now};
@@ -180,6 +182,7 @@ pub async fn revert(
     if rows.len() > 1 {
         check_sequence(store, &rows, direction)?;
     }
+    check_saved_content(&staging, &rows, direction)?;
     preview(store, &staging, &rows, direction, confirmation)?;
     match confirmation {
         Confirmation::DryRun => return Ok(Exit::Ok),
@@ -221,6 +224,26 @@ fn check_sequence(store: &Store, rows: &[CommitRow], direction: Direction) -> Re
     let CliError { exit, error } = undo_error(store, rows, row, direction, conflict);
     let message = format!("nothing was {}: {error}", direction.past());
     Err(CliError::new(exit, message))
+}
+
+/// Fails if content that one of the commits needs is not saved any more, before the first one is undone.
+fn check_saved_content(
+    staging: &Staging,
+    rows: &[CommitRow],
+    direction: Direction,
+) -> Result<(), CliError> {
+    let Some((row, at)) = sequence::first_unsaved(rows, &staging.blobs)? else {
+        return Ok(());
+    };
+    let call = format!("{} of call {}", id(&row.tool), id(&row.call));
+    let error = ApplyError::ContentNotSaved(at);
+    let past = direction.past();
+    let mut message = format!("nothing was {past}: {call}: {error}");
+    if rows.len() > 1 {
+        let verb = direction.verb();
+        let _ = write!(message, "; {verb} the other calls by their ids");
+    }
+    Err(CliError::new(Exit::ToolFailed, message))
 }
 
 /// Shows what would change. Fails if a file has changed since, before the user is asked.
@@ -289,9 +312,9 @@ fn time_of_call(store: &Store, row: &CommitRow) -> String {
 fn list_changes(store: &Store, name: Option<&str>, directory: &Path) -> Result<Exit, CliError> {
     let call = name.map(|name| call_of(store, name));
     let call = call.transpose()?.flatten();
-    let path = match name {
-        Some(name) if call.is_none() => resolve(Path::new(name)).or_exit(Exit::Usage)?,
-        _ => directory.to_owned(),
+    let paths = match name {
+        Some(name) if call.is_none() => named_paths(Path::new(name)).or_exit(Exit::Usage)?,
+        _ => vec![directory.to_owned()],
     };
     let filter = CommitFilter {
         call: call.clone(),
@@ -305,7 +328,7 @@ fn list_changes(store: &Store, name: Option<&str>, directory: &Path) -> Result<E
         if cells.len() == MAX_LISTED {
             break;
         }
-        if call.is_some() || changes_path_below(row, &path)? {
+        if call.is_some() || changes_path_below(row, &paths)? {
             let state = states.get(row.id.as_str()).copied().unwrap_or(row.state);
             cells.push(vec![
                 time_of_call(store, row),
@@ -321,7 +344,7 @@ fn list_changes(store: &Store, name: Option<&str>, directory: &Path) -> Result<E
             Some(call) => format!("call {} has changed no files", id(call)),
             None => format!(
                 "no call has changed {}",
-                text::escape_line(&path.to_string_lossy(), 1_000)
+                text::escape_line(&paths[0].to_string_lossy(), 1_000)
             ),
         };
         print(&message).or_exit(Exit::Internal)?;
@@ -483,6 +506,13 @@ fn undo_error(
         }
         UndoError::NotDone { .. } => CliError::new(Exit::Usage, error.to_string()),
         UndoError::Failed(error) => failed(row, &error),
+        // Another process undoes or redoes it, or has done so.
+        UndoError::Journal(error @ (CommitError::Busy { .. } | CommitError::NotDone { .. })) => {
+            CliError::new(Exit::ToolFailed, format!("{call}: {error}"))
+        }
         UndoError::Journal(error) => CliError::new(Exit::Store, error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

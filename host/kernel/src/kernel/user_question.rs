@@ -11,12 +11,15 @@ use toolhost_contract::policy::{
     self, AnswerOutcome, ApprovalScope, NewApproval, Offer, OnHeadlessAsk,
 };
 use toolhost_contract::variables::Variables;
-use toolhost_contract::{Answer, Call, CallError, ErrorClass, Grant, Question, UserEdit, text};
+use toolhost_contract::{
+    Answer, Call, CallError, ErrorClass, Grant, Question, UserEdit, UserId, text,
+};
 
 use super::authorization::{Authorization, Evaluation};
 use super::running_call::{RunningCall, denied};
 use super::{Kernel, Refusal, deferred};
 use crate::ToolEntry;
+use crate::journal::{IN_ADVANCE, store_error};
 use crate::pending_questions::{AttributedAnswer, QuestionGuard};
 
 /// How often a waiting call checks whether another process has answered.
@@ -222,8 +225,13 @@ impl Kernel {
         let approval = self
             .advance_approval(question)
             .map(|new| deferred::advance_approval(new, self.settings.project.as_deref()));
-        run.journal.defer(approval).await?;
-        let id = &run.id;
+        let same = self.find_deferred(&run.caller.user, approval.as_ref())?;
+        let id = if let Some(same) = same {
+            same
+        } else {
+            run.journal.defer(approval).await?;
+            run.id.to_string()
+        };
         let error = CallError::new(
             ErrorClass::Denied,
             format!("Permission denied: the call waits for approval as {id}"),
@@ -233,6 +241,34 @@ impl Kernel {
             "once a user has run `host approve {id}`, call again with the same input"
         ));
         Ok(error.into())
+    }
+
+    /// Returns the id of the user's deferred call that the same approval would answer. Without one, fails if too many calls
+    /// are deferred; those of other processes count too.
+    fn find_deferred(
+        &self,
+        user: &UserId,
+        approval: Option<&Value>,
+    ) -> Result<Option<String>, CallError> {
+        let Some(store) = self.store() else {
+            return Ok(None);
+        };
+        let (mut own, mut all, mut same) = (0, 0, None);
+        store
+            .deferred_calls(|call| {
+                let by = call.record.get("userId").and_then(Value::as_str);
+                let is_own = by == user.name();
+                own += u64::from(is_own);
+                all += 1;
+                if is_own && approval.is_some() && call.record.get(IN_ADVANCE) == approval {
+                    same = Some(call.id);
+                }
+            })
+            .map_err(store_error)?;
+        if same.is_none() {
+            self.question_quota.check_with(user, own, all)?;
+        }
+        Ok(same)
     }
 }
 

@@ -289,6 +289,33 @@ async fn an_undo_is_previewed_with_its_differences_and_conflicts() {
     fs::remove_dir(world.path("gone")).unwrap();
     fs::write(world.path("a.txt"), "new\n").unwrap();
     assert_eq!(world.tree(), after, "a preview changes nothing");
+    // Saved content that another program changed is not shown.
+    let saved = world.staging.blobs.path(ContentHash::of(b"old\n"));
+    fs::set_permissions(&saved, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(saved, "bad\n").unwrap();
+    let preview = world.staging.preview_undo(&entry).unwrap();
+    let reverted = &preview.changes.changes[0];
+    assert_eq!(reverted.no_diff_reason, Some("cannot be read"));
+}
+
+#[tokio::test]
+async fn an_undo_is_previewed_with_the_permissions_that_it_restores() {
+    let world = World::new();
+    let mode = fs::Permissions::from_mode(0o4755);
+    fs::set_permissions(world.path("run.sh"), mode).unwrap();
+    let stage = world.stage();
+    let root = Arc::clone(stage.scope().roots()[0].dir());
+    stage
+        .unlink_at(root.as_fd(), Access::ReadWrite, "run.sh")
+        .unwrap();
+    let staged = held(StagedFiles::of(stage, Arc::clone(&world.staging.blobs)).unwrap());
+    let entry = staged.prepare().await.unwrap();
+    staged.commit("commit-1".to_owned()).await.unwrap();
+    let preview = world.staging.preview_undo(&entry).unwrap();
+    assert_eq!(preview.changes.changes[0].modes, Some((0o644, 0o755)));
+    world.staging.undo("undo-1", &entry).unwrap();
+    let restored = fs::metadata(world.path("run.sh")).unwrap().permissions();
+    assert_eq!(restored.mode() & 0o7777, 0o755);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ impl Store {
         keep: RecordRetention,
         until: Option<i64>,
     ) -> Result<DroppedRecords, StoreError> {
+        self.end_old_segment(&keep).await?;
         let last = self.change(0, segments::last).await?;
         let until = until.map_or(last, |until| until.min(last));
         let mut dropped = DroppedRecords::default();
@@ -31,6 +32,15 @@ impl Store {
             self.change(0, prune::remove_unused_shapes).await?;
         }
         Ok(dropped)
+    }
+
+    /// Ends the current segment if it began long ago, so that [`Store::due`] contains it.
+    pub async fn end_old_segment(&self, keep: &RecordRetention) -> Result<(), StoreError> {
+        let before_ms = keep.end_segments_before_ms();
+        self.change(0, move |connection| {
+            segments::seal_if_older(connection, before_ms)
+        })
+        .await
     }
 
     /// The segments that [`Store::prune`] would drop now; an estimate for the size limit.

@@ -1,5 +1,7 @@
 //! Full disk and locked database: writes fail, nothing is partially written, and the store recovers.
 
+use std::fs;
+
 use super::{BUSY, Home, answer, event, write};
 use crate::{AnswerError, CallFilter, Store, StoreError, Verification, Write};
 
@@ -37,7 +39,6 @@ async fn a_full_disk_fails_writes_atomically_and_recovers() {
     room(&store, 0).await;
     assert!(is_full(store.commit(large("effect")).await));
     assert!(is_full(store.health()));
-    assert!(is_full(store.queue(large("read"))));
     // No row of the refused call, no transition, no event.
     assert_eq!(store.call("effect").unwrap(), None);
     assert_eq!(store.verify().unwrap(), before);
@@ -93,7 +94,8 @@ async fn a_locked_store_fails_in_time_and_retries_queued_writes() {
     store.queue(write("queued", &["pending"])).unwrap();
     assert!(is_locked(store.commit(write("effect", &["pending"])).await));
     assert!(is_locked(store.health()));
-    assert!(is_locked(store.queue(write("late", &["pending"]))));
+    // A call that runs while the store fails is recorded later.
+    store.queue(write("late", &["pending"])).unwrap();
     let refused = store.answer(answer("asks", "terminal")).await.unwrap_err();
     let expected = AnswerError::Store(StoreError::Locked {
         path: home.database(),
@@ -107,11 +109,38 @@ async fn a_locked_store_fails_in_time_and_retries_queued_writes() {
     store.health().unwrap();
     let calls = store.calls(&CallFilter::default()).unwrap();
     let ids: Vec<_> = calls.iter().map(|call| call.id.as_str()).collect();
-    assert_eq!(ids, ["after", "queued", "asks"]);
+    assert_eq!(ids, ["after", "late", "queued", "asks"]);
     assert!(matches!(
         store.verify().unwrap(),
-        Verification::Verified { rows: 3, .. }
+        Verification::Verified { rows: 4, .. }
     ));
+    store.flush().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_written_to_a_file_that_was_moved_away() {
+    let home = Home::new();
+    let store = home.open();
+    store.commit(write("before", &["pending"])).await.unwrap();
+    let moved = StoreError::Moved {
+        path: home.database(),
+    };
+    let elsewhere = home.state().join("old.db");
+    fs::rename(home.database(), &elsewhere).unwrap();
+    for new_file in [false, true] {
+        if new_file {
+            fs::write(home.database(), "").unwrap();
+        }
+        store.queue(write("read", &["pending"])).unwrap();
+        let refused = store.commit(write("effect", &["pending"])).await;
+        assert_eq!(refused, Err(moved.clone()));
+        assert_eq!(store.health(), Err(moved.clone()));
+    }
+    assert_eq!(store.calls(&CallFilter::default()).unwrap().len(), 1);
+    fs::rename(&elsewhere, home.database()).unwrap();
+    store.flush().await.unwrap();
+    assert!(store.call("read").unwrap().is_some());
+    assert_eq!(store.call("effect").unwrap(), None);
 }
 
 #[test]
@@ -160,6 +189,13 @@ async fn a_rejected_row_does_not_fail_other_rows() {
         store.verify().unwrap(),
         Verification::Verified { rows: 2, .. }
     ));
+    // The lost row is reported once.
+    let lost = StoreError::Lost {
+        path: home.database(),
+        count: 1,
+    };
+    assert_eq!(store.flush().await, Err(lost));
+    store.flush().await.unwrap();
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{Home, answer, approval, call, commit, step};
 use crate::{
-    ApprovalRow, CallFilter, CallRow, ChainDefect, CommitState, RecordRetention, SessionRow, Store,
-    TransitionFilter, TransitionRow, Verification, Write,
+    ApprovalRow, CallFilter, CallRow, ChainDefect, CommitState, RecordRetention, RecordedHead,
+    SessionRow, Store, TransitionFilter, TransitionRow, Verification, Write,
 };
 
 const DAY: i64 = 24 * 3_600 * 1_000;
@@ -55,6 +55,12 @@ fn ids(store: &Store) -> Vec<String> {
     calls.into_iter().map(|call: CallRow| call.id).collect()
 }
 
+async fn head(store: &Store) -> RecordedHead {
+    let (seq, hash) = store.seal_head().await.unwrap();
+    let seq = Some(seq);
+    RecordedHead { seq, hash }
+}
+
 fn verified(store: &Store) {
     let found = store.verify().unwrap();
     assert!(matches!(found, Verification::Verified { .. }), "{found:?}");
@@ -65,9 +71,10 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
     let home = Home::new();
     let store = home.open();
     lives(&store, 0..10, DAY).await;
-    let (_, old) = store.seal_head().await.unwrap();
+    let old = head(&store).await;
     lives(&store, 10..12, 90 * DAY).await;
-    let (rows, late) = store.seal_head().await.unwrap();
+    let late = head(&store).await;
+    let rows = late.seq.unwrap();
     assert_eq!(store.due(&keep()).unwrap().len(), 2);
     let dropped = store.prune(keep(), None).await.unwrap();
     assert_eq!((dropped.segments, dropped.steps, dropped.rows), (2, 20, 10));
@@ -75,19 +82,27 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
     verified(&store);
     // Heads that were handed out verify, including the one at the end of the dropped segments.
     for head in [old, late] {
-        let found = store.verify_head(head).unwrap();
-        assert!(
-            matches!(found, Verification::Verified { removed: 20, .. }),
-            "{found:?}"
-        );
-    }
-    assert!(matches!(
-        store.verify_head([7; 32]).unwrap(),
-        Verification::Broken {
-            reason: ChainDefect::Rollback,
-            ..
+        for seq in [head.seq, None] {
+            let found = store.verify_head(RecordedHead { seq, ..head }).unwrap();
+            assert!(
+                matches!(found, Verification::Verified { removed: 20, .. }),
+                "{found:?}"
+            );
         }
-    ));
+    }
+    // Only the hashes at the ends of dropped segments are known.
+    let other = |seq| RecordedHead { seq, hash: [7; 32] };
+    for seq in [Some(7), None] {
+        let removed = Verification::HeadRemoved { seq, removed: 20 };
+        assert_eq!(store.verify_head(other(seq)).unwrap(), removed);
+    }
+    for seq in [old.seq, late.seq, Some(0), Some(rows + 1)] {
+        let found = store.verify_head(other(seq)).unwrap();
+        let Verification::Broken { reason, .. } = found else {
+            panic!("{found:?}")
+        };
+        assert_eq!(reason, ChainDefect::Rollback, "{seq:?}");
+    }
     // Numbers continue, and later rows are covered too.
     store.commit(at("c12", &["completed"], NOW)).await.unwrap();
     let steps = store.transitions(&TransitionFilter::default()).unwrap();
@@ -97,6 +112,44 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
     assert_eq!(store.prune(keep(), None).await.unwrap().segments, 0);
     drop(store);
     verified(&home.open());
+}
+
+#[tokio::test]
+async fn steps_of_a_store_with_few_calls_are_dropped() {
+    let home = Home::new();
+    let store = home.open();
+    let short = RecordRetention {
+        max_age_ms: Some(DAY / 2),
+        ..keep()
+    };
+    store.commit(at("c1", &["completed"], DAY)).await.unwrap();
+    store.commit(at("c2", &["completed"], NOW)).await.unwrap();
+    // The segment ends, but its newest step is young.
+    assert_eq!(store.prune(short, None).await.unwrap().segments, 0);
+    store.commit(at("c3", &["completed"], NOW)).await.unwrap();
+    for (days, left) in [(0, 3), (2, 0)] {
+        let keep = RecordRetention {
+            now_ms: NOW + days * DAY,
+            ..short
+        };
+        store.prune(keep, None).await.unwrap();
+        assert_eq!(ids(&store).len(), left);
+        verified(&store);
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_is_kept_does_not_end_a_segment_at_each_prune() {
+    let home = Home::new();
+    let store = home.open();
+    store.commit(at("waits", &["pending"], DAY)).await.unwrap();
+    let all = RecordRetention {
+        max_bytes: Some(0),
+        ..keep()
+    };
+    assert_eq!(store.prune(all, None).await.unwrap().segments, 1);
+    assert_eq!(store.prune(all, None).await.unwrap().segments, 0);
+    assert_eq!(ids(&store), ["waits"]);
 }
 
 #[tokio::test]
@@ -260,6 +313,32 @@ async fn a_limit_of_bytes_drops_only_as_much_as_it_takes() {
     verified(&store);
 }
 
+/// No segment is dropped for records that are kept anyway.
+#[tokio::test]
+async fn records_of_waiting_calls_do_not_count_for_the_limit_of_bytes() {
+    let home = Home::new();
+    let store = home.open();
+    lives(&store, 0..10, NOW).await;
+    let limit = store.used_bytes().unwrap() + 100_000;
+    let mut waits = call("waits", "awaiting_approval");
+    (waits.deferred, waits.record) = (true, "x".repeat(1_000_000).into());
+    let (row, transitions) = (Box::new(waits), vec![step("waits", "awaiting_approval")]);
+    store
+        .commit(Write::Call { row, transitions })
+        .await
+        .unwrap();
+    store.seal_head().await.unwrap();
+    assert!(store.used_bytes().unwrap() > limit);
+    let keep = RecordRetention {
+        max_age_ms: None,
+        max_bytes: Some(limit),
+        ..keep()
+    };
+    assert!(store.due(&keep).unwrap().is_empty());
+    assert_eq!(store.prune(keep, None).await.unwrap().segments, 0);
+    assert_eq!(ids(&store).len(), 11);
+}
+
 #[tokio::test]
 async fn a_part_that_was_changed_is_not_dropped() {
     let home = Home::new();
@@ -309,7 +388,7 @@ async fn a_kill_in_the_middle_of_a_prune_leaves_a_chain_that_can_be_verified() {
             .commit(Write::Call { row, transitions })
             .await
             .unwrap();
-        let (_, head) = store.seal_head().await.unwrap();
+        let head = head(&store).await;
         drop(store);
         let child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "tests::prune::child_prunes_until_it_is_killed"])

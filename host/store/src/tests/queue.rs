@@ -77,7 +77,7 @@ fn a_failed_group_is_retried_in_order_without_awaited_jobs() {
         .unwrap();
     let awaited = queue.record_failure(full(), group);
     assert_eq!(awaited.iter().map(number).collect::<Vec<_>>(), [4]);
-    assert_eq!(queue.push(job(5, 1)), Err(full()));
+    queue.push(job(5, 1)).unwrap();
     assert_eq!(queue.health(), Err(full()));
     // Jobs with a waiting caller are always accepted.
     let (reply, _answer) = oneshot::channel();
@@ -88,7 +88,10 @@ fn a_failed_group_is_retried_in_order_without_awaited_jobs() {
         })
         .unwrap();
     let again = queue.take().unwrap();
-    assert_eq!(again.iter().map(number).collect::<Vec<_>>(), [1, 2, 3, 6]);
+    assert_eq!(
+        again.iter().map(number).collect::<Vec<_>>(),
+        [1, 2, 3, 5, 6]
+    );
     queue.record_success();
     queue.health().unwrap();
     queue.push(job(7, 1)).unwrap();
@@ -106,6 +109,9 @@ fn a_blocked_caller_gets_the_failure() {
         assert!(nothing.is_empty());
         assert_eq!(waits.join().unwrap(), Err(full()));
     });
+    // Without a wait, while the store cannot be written.
+    assert_eq!(queue.push(job(9, 1)), Err(full()));
+    assert_eq!((queue.take_lost(), queue.take_lost()), (2, 0));
 }
 
 #[test]

@@ -373,6 +373,7 @@ pub fn agree(connection: &Connection, label: &str) -> Verification {
     let resolved = match &found {
         Verification::Verified { rows, head, .. } => Ok((*rows, *head)),
         Verification::Broken { seq, .. } => Err(*seq),
+        Verification::HeadRemoved { .. } => unreachable!("no recorded head is passed"),
     };
     assert_eq!(resolved, recompute(connection), "{label}: {found:?}");
     found

@@ -292,7 +292,8 @@ async fn a_row_that_is_too_large_is_refused_and_the_store_stays_healthy() {
 /// The row that ends a session is written with the time of its end.
 #[tokio::test]
 async fn a_session_keeps_the_time_when_it_started() {
-    let store = Home::new().open();
+    let home = Home::new();
+    let store = home.open();
     let started = SessionRow {
         ended_ms: None,
         ..session("s1")

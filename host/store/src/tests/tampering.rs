@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Home, answer, approval, commit, event, write};
 use crate::{
-    BatchRow, CallFilter, ChainDefect, CommitFilter, CommitState, SessionRow, Store, StoreError,
-    TransitionFilter, Verification, Write,
+    BatchRow, CallFilter, ChainDefect, CommitFilter, CommitState, RecordedHead, SessionRow, Store,
+    StoreError, TransitionFilter, Verification, Write,
 };
 
 /// A store with a row in every table.
@@ -213,16 +213,30 @@ async fn a_17_rows_that_are_removed_or_planted_are_found() {
 async fn a_17_a_recorded_head_detects_an_older_copy_and_a_recreated_chain() {
     let home = filled().await;
     let store = home.open();
-    let (_, early) = store.seal_head().await.unwrap();
+    let recorded = |(seq, hash)| RecordedHead {
+        seq: Some(seq),
+        hash,
+    };
+    let early = recorded(store.seal_head().await.unwrap());
     drop(store);
     let copy = std::fs::read(home.database()).unwrap();
     let store = home.open();
     store.commit(write("c3", &["completed"])).await.unwrap();
-    let (_, late) = store.seal_head().await.unwrap();
+    let late = recorded(store.seal_head().await.unwrap());
     for head in [early, late] {
         let found = store.verify_head(head).unwrap();
         assert!(matches!(found, Verification::Verified { .. }), "{found:?}");
     }
+    // The number of another step.
+    let (stated, found) = (early.seq.unwrap(), late.seq.unwrap());
+    let swapped = store.verify_head(RecordedHead {
+        seq: early.seq,
+        ..late
+    });
+    let Verification::Broken { reason, .. } = swapped.unwrap() else {
+        panic!("the number was not compared")
+    };
+    assert_eq!(reason, ChainDefect::HeadNumber { stated, found });
     drop(store);
     std::fs::write(home.database(), copy).unwrap();
     let store = home.open();
@@ -263,4 +277,51 @@ async fn a_17_changed_rows_are_not_confirmed_by_writes() {
     assert!(store.end_commit("w1", CommitState::Done, 1).await.is_err());
     let found = store.verify().unwrap();
     assert!(matches!(found, Verification::Broken { .. }), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_17_a_missing_or_replaced_table_is_a_defect() {
+    for table in TABLES {
+        for view in ["", "CREATE VIEW {t} AS SELECT * FROM saved"] {
+            let home = filled().await;
+            let sql = format!(
+                "DROP TRIGGER transitions_stay_unchanged; DROP TRIGGER transitions_stay;
+                 CREATE TABLE saved AS SELECT * FROM {table}; DROP TABLE {table}; {}",
+                view.replace("{t}", table)
+            );
+            home.raw().execute_batch(&sql).unwrap();
+            let store = home.open();
+            for found in [store.verify(), store.verify_chain()] {
+                let Verification::Broken { reason, .. } = found.unwrap() else {
+                    panic!("not found: {sql}")
+                };
+                assert_eq!(reason, ChainDefect::Table(table));
+            }
+            // Not reported as a bug of the host.
+            let error = store
+                .flush()
+                .await
+                .and(store.commit(write("c9", &["pending"])).await);
+            if let Err(error) = error {
+                assert!(!error.to_string().contains("INSERT"), "{error}");
+                assert!(
+                    matches!(error, StoreError::Corrupt { .. }),
+                    "{sql}: {error}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_about_a_changed_row_names_the_row() {
+    let home = filled().await;
+    home.raw()
+        .execute_batch("UPDATE commits SET tool = 'rm' WHERE id = 'w1'")
+        .unwrap();
+    let error = home.open().commit_row("w1").unwrap_err().to_string();
+    assert!(
+        error.contains("(`w1` of commits does not match the audit chain)"),
+        "{error}"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
+use super::roots::PERMISSIONS;
 use crate::{Location, PathState};
 
 /// A path that is not in the expected state; it is left unchanged.
@@ -21,7 +22,19 @@ impl fmt::Display for Conflict {
             EscapedPath(&self.at),
             Described(Some(&self.expected)),
             Described(self.found.as_ref())
-        )
+        )?;
+        match (&self.expected, &self.found) {
+            (PathState::File(one), Some(PathState::File(other)))
+                if one.size == other.size && one.hash != other.hash =>
+            {
+                f.write_str(", with other content")
+            }
+            (PathState::Dir { mode: one }, Some(PathState::Dir { mode: other })) => {
+                let [one, other] = [one, other].map(|mode| mode & PERMISSIONS);
+                write!(f, ", with mode {other:o} instead of {one:o}")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -40,8 +53,8 @@ pub enum ApplyError {
     },
     #[error("the granted directory `{}` was moved or replaced, so nothing was written; restore it or restart the host", .0.display().to_string().escape_debug())]
     RootMoved(PathBuf),
-    #[error("cannot mark the changes as applied: {0}; free some space, then try again")]
-    Journal(#[source] io::Error),
+    #[error("cannot mark the changes as applied: {source}; {}, then try again", journal_remedy(.source))]
+    Journal { source: io::Error },
     #[error("`{}` is not a valid relative path; the list of changes is damaged", EscapedPath(.0))]
     BadPath(Location),
     #[error("cannot apply the list of changes: `{}` {why}; run the call again", EscapedPath(.at))]
@@ -61,7 +74,7 @@ pub enum ApplyError {
     AcrossFileSystems { from: Location, to: Location },
     #[error("the new content of `{}` differs from the approved content; run the call again", EscapedPath(.0))]
     ContentMismatch(Location),
-    #[error("cannot restore `{}`: its earlier content is no longer saved", EscapedPath(.0))]
+    #[error("cannot restore `{}`: its content is no longer saved, or another program changed the saved content", EscapedPath(.0))]
     ContentNotSaved(Location),
     #[error("cannot save the earlier content of `{}`: {source}", EscapedPath(.at))]
     SaveContent {
@@ -80,6 +93,13 @@ pub enum ApplyError {
         cause: Box<ApplyError>,
         revert: Box<ApplyError>,
     },
+}
+
+fn journal_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+        _ => "make the directory `blobs` of the host's state directory writable",
+    }
 }
 
 /// Only the first conflicts are listed; the rest are counted.
@@ -113,10 +133,77 @@ impl fmt::Display for Described<'_> {
             None => f.write_str("a socket, device or FIFO"),
             Some(PathState::Absent) => f.write_str("absent"),
             Some(PathState::File(file)) => {
-                write!(f, "a file of {} bytes, mode {:o}", file.size, file.mode)
+                let mode = file.mode & PERMISSIONS;
+                write!(f, "a file of {} bytes, mode {mode:o}", file.size)
             }
             Some(PathState::Dir { .. }) => f.write_str("a directory"),
             Some(PathState::Link { target }) => write!(f, "a link to `{target}`"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ContentHash, FileState};
+
+    fn file(text: &str, mode: u32) -> PathState {
+        PathState::File(FileState {
+            hash: ContentHash::of(text.as_bytes()),
+            size: text.len() as u64,
+            mode,
+        })
+    }
+
+    #[test]
+    fn a_conflict_names_the_difference() {
+        let dir = |mode| PathState::Dir { mode };
+        for (expected, found, shown) in [
+            (
+                file("one", 0o644),
+                file("two", 0o644),
+                "it was a file of 3 bytes, mode 644, now it is a file of 3 bytes, mode 644, with other content",
+            ),
+            (
+                file("one", 0o4755),
+                file("one", 0o700),
+                "it was a file of 3 bytes, mode 755, now it is a file of 3 bytes, mode 700",
+            ),
+            (
+                dir(0o755),
+                dir(0o700),
+                "it was a directory, now it is a directory, with mode 700 instead of 755",
+            ),
+            (
+                file("one", 0o644),
+                PathState::Absent,
+                "it was a file of 3 bytes, mode 644, now it is absent",
+            ),
+        ] {
+            let conflict = Conflict {
+                at: Location {
+                    root: "/ws".into(),
+                    path: "a".to_owned(),
+                },
+                expected,
+                found: Some(found),
+            };
+            let all = format!("`a` was changed by another process: {shown}");
+            assert_eq!(conflict.to_string(), all);
+        }
+    }
+
+    #[test]
+    fn the_remedy_for_a_journal_error_fits_its_cause() {
+        for (kind, remedy) in [
+            (io::ErrorKind::StorageFull, "free some space"),
+            (io::ErrorKind::PermissionDenied, "`blobs`"),
+        ] {
+            let shown = ApplyError::Journal {
+                source: kind.into(),
+            }
+            .to_string();
+            assert!(shown.contains(remedy), "{shown}");
         }
     }
 }

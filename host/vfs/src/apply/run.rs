@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
         (self.step)("mark as applied");
         self.blobs
             .mark(&applied_marker(self.id))
-            .map_err(ApplyError::Journal)?;
+            .map_err(|source| ApplyError::Journal { source })?;
         // Leftovers do not make the changes unapplied; recovery removes them.
         if self.clean_up().is_ok() {
             let _ = self.sync_directories();

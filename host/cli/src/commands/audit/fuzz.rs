@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use toolhost_fuzz_input::{assembled, check_message};
 use toolhost_store::{CallRow, Store, TransitionRow, Write};
 
-use super::{SavedHead, hex, write_steps};
+use super::{hex, parse_head, write_steps};
 
 const FRAGMENTS: &[&str] = &[
     "\n",
@@ -99,7 +99,7 @@ fn hash(line: &Value, before: &[u8; 32]) -> [u8; 32] {
     let subject = u64::from(line["subject"] == "call");
     let digest = line
         .get("digest")
-        .map(|_| SavedHead::parse(text("digest")).unwrap().0);
+        .map(|_| parse_head(text("digest")).unwrap().hash);
     if subject > 0 || digest.is_some() {
         bytes.extend(subject.to_be_bytes());
         bytes.push(u8::from(digest.is_some()));
@@ -123,8 +123,12 @@ fn fuzz_export() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let (store, runtime, end) = (&*store, &*runtime, &*end);
         let text = assembled(bytes, FRAGMENTS);
-        if let Ok(noted) = SavedHead::parse(&text).map_err(|error| check_message(&error)) {
-            assert_eq!(SavedHead::parse(&hex(&noted.0)), Ok(noted));
+        if let Ok(noted) = parse_head(&text).map_err(|error| check_message(&error)) {
+            let hash = hex(&noted.hash);
+            let printed = noted
+                .seq
+                .map_or(hash.clone(), |seq| format!("{seq}:{hash}"));
+            assert_eq!(parse_head(&printed), Ok(noted));
         }
         let (mut seq, mut before) = end.get();
         let id = format!("c{seq}");

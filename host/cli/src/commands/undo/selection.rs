@@ -30,7 +30,8 @@ pub enum Selection<'a> {
     Session(&'a str),
 }
 
-/// The commits to undo, newest first, or to redo, oldest first. Never empty.
+/// The commits to revert, newest first. Never empty. For a redo these are undos, so the oldest call, which was undone last,
+/// is redone first.
 pub fn select(
     store: &Store,
     selection: Selection<'_>,
@@ -40,7 +41,7 @@ pub fn select(
     match selection {
         Selection::LastBelow(directory) => {
             let found = newest(store, &everything, direction, |row| {
-                changes_path_below(row, directory)
+                changes_path_below(row, &[directory])
             })?;
             let place = format!("below {}", shown(directory));
             found.ok_or_else(|| none_left(&place, direction))
@@ -90,8 +91,8 @@ fn named(
         };
         return all(store, filter, &named, direction);
     }
-    let path = resolve(path).or_exit(Exit::Usage)?;
-    let below = |row: &CommitRow| changes_path_below(row, &path);
+    let paths = named_paths(path).or_exit(Exit::Usage)?;
+    let below = |row: &CommitRow| changes_path_below(row, &paths);
     if let Some(row) = newest(store, &CommitFilter::default(), direction, below)? {
         return Ok(vec![row]);
     }
@@ -136,10 +137,6 @@ fn all(
         if can_be_reverted(store, row, direction)? {
             rows.push(row.clone());
         }
-    }
-    // Redone in their original order.
-    if direction == Direction::Redo {
-        rows.reverse();
     }
     if rows.is_empty() {
         let why = match (all.is_empty(), direction) {
@@ -259,9 +256,14 @@ pub fn later_changes(
     Ok(later)
 }
 
-pub fn changes_path_below(row: &CommitRow, directory: &Path) -> Result<bool, CliError> {
+/// Whether the commit changes one of these paths, or a path below one.
+pub fn changes_path_below(
+    row: &CommitRow,
+    directories: &[impl AsRef<Path>],
+) -> Result<bool, CliError> {
     let paths = paths_of(row)?;
-    Ok(paths.iter().any(|path| path.starts_with(directory)))
+    let is_below = |path: &PathBuf| directories.iter().any(|above| path.starts_with(above));
+    Ok(paths.iter().any(is_below))
 }
 
 pub fn changes_of(row: &CommitRow) -> Result<Vec<Change>, CliError> {
@@ -276,6 +278,16 @@ fn paths_of(row: &CommitRow) -> Result<BTreeSet<PathBuf>, CliError> {
         .filter_map(|change| change.moved_from.as_ref());
     let all = changes.iter().map(|change| &change.at).chain(moved);
     Ok(all.map(path).collect())
+}
+
+/// The paths that a name can have in the journal: of the entry with this name, and of its target if it is a link now.
+pub fn named_paths(name: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut paths = vec![resolve(name)?];
+    let absolute = std::path::absolute(name)?;
+    if let (Some(parent), Some(entry)) = (absolute.parent(), absolute.file_name()) {
+        paths.push(resolve(parent)?.join(entry));
+    }
+    Ok(paths)
 }
 
 /// The path as the journal names it: without symbolic links, also if it does not exist any more.

@@ -1,12 +1,12 @@
 //! Checks whether several commits can be undone one after another, before the first of them is undone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
 use toolhost_store::CommitRow;
 use toolhost_vfs::{
-    ApplyError, Change, Conflict, Location, PathState, Roots, check_undo, inverted,
+    ApplyError, BlobStore, Change, Conflict, Location, PathState, Roots, check_undo, inverted,
 };
 
 use super::selection::{changes_of, id};
@@ -25,6 +25,35 @@ pub fn first_conflict(rows: &[CommitRow]) -> Result<Option<(&CommitRow, Vec<Conf
             return Ok(Some((row, conflicts)));
         }
         files.undo(&changes);
+    }
+    Ok(None)
+}
+
+/// The first commit whose undo needs content that is not saved, and the path. Content that an undo before it would save
+/// counts as saved.
+pub fn first_unsaved<'a>(
+    rows: &'a [CommitRow],
+    blobs: &BlobStore,
+) -> Result<Option<(&'a CommitRow, Location)>, CliError> {
+    let mut saved = HashSet::new();
+    for row in rows {
+        let inverse = inverted(&changes_of(row)?);
+        let written = inverse.iter().filter(|change| change.moved_from.is_none());
+        let hash = |state: &PathState| match state {
+            PathState::File(file) => Some(file.hash),
+            PathState::Absent | PathState::Dir { .. } | PathState::Link { .. } => None,
+        };
+        saved.extend(written.clone().filter_map(|change| hash(&change.before)));
+        for change in written {
+            if let Some(needed) = hash(&change.after)
+                && !saved.contains(&needed)
+            {
+                if blobs.open_verified(needed).is_none() {
+                    return Ok(Some((row, change.at.clone())));
+                }
+                saved.insert(needed);
+            }
+        }
     }
     Ok(None)
 }

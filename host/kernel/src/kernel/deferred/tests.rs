@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use toolhost_contract::policy::OnHeadlessAsk;
 use toolhost_contract::{
     Annotations, Backend, BoxFuture, Call, CallError, Descriptor, Grant, NoSink, Outcome,
-    PluginName, Policy, PolicySpec, Principal, Sink, ToolName,
+    PluginName, Policy, PolicySpec, Principal, Quotas, Sink, ToolName, UserId, UserQuota,
 };
 use toolhost_store::{ApprovalRow, TransitionFilter, Verification};
 
@@ -36,13 +36,20 @@ impl Backend for Tools {
 struct DeferredFixture {
     dir: TempDir,
     store: Store,
+    user: UserId,
+    questions: UserQuota,
 }
 
 impl DeferredFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
-        Self { dir, store }
+        Self {
+            dir,
+            store,
+            user: UserId::Local,
+            questions: Quotas::default().questions,
+        }
     }
 
     /// Runs a program that makes one call without a user and exits.
@@ -54,6 +61,10 @@ impl DeferredFixture {
         let settings = KernelSettings {
             policy: Arc::new(policy.unwrap()),
             project: Some(project.to_owned()),
+            quotas: Quotas {
+                questions: self.questions,
+                ..Quotas::default()
+            },
             ..KernelSettings::default()
         };
         let store = Store::open(self.dir.path()).unwrap();
@@ -82,7 +93,10 @@ impl DeferredFixture {
             toolhost_contract::CallId(id.to_owned()),
             tool,
             input,
-            Principal::default(),
+            Principal {
+                user: self.user.clone(),
+                ..Principal::default()
+            },
         );
         let report = kernel.call(request, Arc::new(NoSink)).await;
         kernel.flush().await.unwrap();
@@ -221,6 +235,54 @@ async fn a_deferred_call_is_answered_once() {
         message(late.unwrap_err()),
         "the call has ended (sealed); there is nothing to answer"
     );
+}
+
+/// Otherwise a model could fill the disk, because retention keeps calls that wait.
+#[tokio::test]
+async fn deferred_calls_of_all_processes_are_limited_per_user() {
+    let mut fixture = DeferredFixture::new();
+    fixture.questions = UserQuota { user: 2, all: 3 };
+    let mut codes = Vec::new();
+    for (id, path, user) in [
+        ("c1", "/a", UserId::Local),
+        ("c2", "/b", UserId::Local),
+        ("c3", "/c", UserId::Local),
+        ("c4", "/c", UserId::token("ann")),
+        ("c5", "/d", UserId::token("ann")),
+    ] {
+        fixture.user = user;
+        codes.push(fixture.write(id, path, "/w").await);
+    }
+    let (waits, refused) = ("approval_pending", "too_many_questions");
+    assert_eq!(codes, [waits, waits, refused, waits, refused]);
+    let row = fixture.row("c3");
+    assert_eq!((row.state.as_str(), row.deferred), ("denied", false));
+    assert_eq!(row.record["error"]["code"], refused);
+
+    deny_deferred(&fixture.store, "c1", "cli", None, AT)
+        .await
+        .unwrap();
+    assert_eq!(fixture.write("c6", "/d", "/w").await, waits);
+}
+
+#[tokio::test]
+async fn the_same_call_is_deferred_once_with_one_copy_of_its_input() {
+    let fixture = DeferredFixture::new();
+    fixture.write("c1", "/a", "/w").await;
+    let again = fixture
+        .call("c2", "write", json!({"path": "/a"}), "/w")
+        .await;
+    assert_eq!(
+        again.result.unwrap_err().message,
+        "Permission denied: the call waits for approval as c1"
+    );
+    assert!(fixture.row("c2").finished && fixture.row("c1").deferred);
+    let record = fixture.row("c1").record;
+    assert_eq!(
+        record[IN_ADVANCE]["approval"]["narrowing"]["input"]["path"],
+        "/a"
+    );
+    assert!(record.get("input").is_none());
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use toolhost_store::Store;
 
 use super::store_order::answer;
 use super::test_world::{TestWorld, TestWorldBuilder, request, shown};
-use crate::AttributedAnswer;
+use crate::{AttributedAnswer, IN_ADVANCE};
 
 fn id(id: &str) -> CallId {
     CallId(id.to_owned())
@@ -392,7 +392,7 @@ async fn r_201_a_deferred_question_stays_on_disk_and_is_not_an_orphan() {
             row.state.as_str(),
             row.deferred,
             row.finished,
-            &row.record["input"]
+            &row.record[IN_ADVANCE]["approval"]["narrowing"]["input"]
         ),
         ("awaiting_approval", true, false, &json!({"n": 1}))
     );

@@ -1,5 +1,5 @@
 //! R-144, R-201: what is on disk when: the question before the user sees it, the intent before the tool runs. Nothing
-//! that changes something runs if the disk cannot be written.
+//! runs while the disk cannot be written.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -95,7 +95,7 @@ fn damage_store(dir: &TempDir) {
 }
 
 #[tokio::test]
-async fn a_failing_store_refuses_only_calls_with_effects() {
+async fn a_failing_store_refuses_calls() {
     let world = TestWorldBuilder::answers([Answer::once()])
         .rules("allow write")
         .build();
@@ -107,19 +107,17 @@ async fn a_failing_store_refuses_only_calls_with_effects() {
         ("r1", "look"),
         ("e1", "erase"),
         ("w2", "write"),
-        ("r2", "look"),
     ] {
         let report = world.call(id, tool, json!({})).await;
         lines.push(format!("{id} {}", shown(&report)));
     }
     expect![[r#"
-        w1 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
-        r1 ok: done
-        e1 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
-        w2 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
-        r2 ok: done"#]]
+        w1 Unavailable [store_unavailable]: the host cannot write its records, so calls are refused
+        r1 Unavailable [store_unavailable]: the host cannot write its records, so calls are refused
+        e1 Unavailable [store_unavailable]: the host cannot write its records, so calls are refused
+        w2 Unavailable [store_unavailable]: the host cannot write its records, so calls are refused"#]]
     .assert_eq(&lines.join("\n"));
-    assert_eq!(*world.stage.started.lock().unwrap(), ["before", "r1", "r2"]);
+    assert_eq!(*world.stage.started.lock().unwrap(), ["before"]);
     assert!(
         world.stage.questions.lock().unwrap().is_empty(),
         "a question that is not on disk is not asked"
