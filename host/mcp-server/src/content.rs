@@ -40,8 +40,8 @@ pub(crate) fn tool_result(outcome: Outcome, value: StructuredContentPolicy) -> C
         .enumerate()
         .map(|(index, part)| content_block(index, part))
         .collect();
-    if content.is_empty() {
-        content.push(ContentBlock::text(fallback_text(&outcome)));
+    if outcome.llm.iter().all(is_empty_text) {
+        content = vec![ContentBlock::text(fallback_text(&outcome))];
     }
     let mut result = match error {
         Some(details) => CallToolResult::error(content).with_meta(Some(meta(details))),
@@ -132,6 +132,10 @@ pub(crate) fn with_envelope(
 
 fn meta(details: Value) -> MetaObject {
     MetaObject(JsonObject::from_iter([(ERROR_KEY.to_owned(), details)]))
+}
+
+fn is_empty_text(part: &Part) -> bool {
+    matches!(part, Part::Text(text) if text.is_empty())
 }
 
 /// The text of an outcome without content. Compact JSON, because it is for a model.
@@ -355,6 +359,15 @@ mod tests {
         };
         check(
             outcome.clone(),
+            StructuredContentPolicy::IfEqualToText,
+            json!({"content": [message], "isError": true, "_meta": meta}),
+        );
+        let without_text = Outcome {
+            llm: vec![Part::Text(String::new())],
+            ..outcome.clone()
+        };
+        check(
+            without_text,
             StructuredContentPolicy::IfEqualToText,
             json!({"content": [message], "isError": true, "_meta": meta}),
         );

@@ -124,8 +124,10 @@ fn list_files(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsRe
             "directory"
         } else if metadata.is_file() {
             "file"
-        } else {
+        } else if metadata.is_symlink() {
             "link"
+        } else {
+            "other"
         };
         #[expect(
             clippy::cast_precision_loss,

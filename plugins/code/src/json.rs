@@ -58,9 +58,7 @@ fn primitive(value: &JsValue) -> Option<String> {
     match value.variant() {
         JsVariant::Undefined => Some("undefined".to_owned()),
         JsVariant::Null => Some("null".to_owned()),
-        JsVariant::Float64(number) if !number.is_finite() || number == 0.0 => {
-            Some(value.display().to_string())
-        }
+        JsVariant::Float64(_) => Some(value.display().to_string()),
         JsVariant::BigInt(_) => Some(text::truncate(&value.display().to_string(), 1000)),
         JsVariant::Symbol(symbol) => Some(symbol.descriptive_string().to_std_string_lossy()),
         _ => None,
@@ -309,17 +307,20 @@ fn json_length(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Numbers without a fraction are written without one.
+/// Integers of up to 64 bits have the digits of `JSON.stringify`: as many as identify the number, then zeros.
 fn to_number(number: f64) -> Option<Number> {
-    const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an integer of at most 53 bits"
-    )]
-    if number.fract() == 0.0 && number.abs() <= MOST_EXACT {
-        Some(Number::from(number as i64))
-    } else {
-        Number::from_f64(number)
+    let digits = number.to_string();
+    let integer = digits.parse::<i64>().map(Number::from);
+    let integer = integer.or_else(|_| digits.parse::<u64>().map(Number::from));
+    integer.ok().or_else(|| Number::from_f64(number))
+}
+
+/// Whether a number is the same in JavaScript.
+#[expect(clippy::cast_precision_loss, reason = "the loss is what is looked for")]
+pub fn is_exact(number: &Number) -> bool {
+    match number.as_i128() {
+        Some(integer) => format!("{:.0}", integer as f64) == integer.to_string(),
+        None => true,
     }
 }
 

@@ -7,6 +7,7 @@ use toolhost_sdk::prelude::*;
 
 use crate::console::Console;
 use crate::interpreter::Interpreter;
+use crate::json;
 use crate::source;
 
 /// Limit of the text for the model in bytes. Known MCP clients show this much without cuts.
@@ -70,11 +71,28 @@ pub fn code_run(
             .code("script_too_large")
             .recommend("pass data as `input`, or read it with readFile"));
     }
+    let input = input.unwrap_or_default();
+    check_numbers(&input)?;
     let timeout = Duration::from_millis(timeout_ms.into());
-    let mut interpreter = Interpreter::new(cx, &input.unwrap_or_default(), timeout)?;
+    let mut interpreter = Interpreter::new(cx, &input, timeout)?;
     let ended = interpreter.run(&code);
     let console = interpreter.console();
     Ok(report(ended, &console.borrow()))
+}
+
+/// Refuses integers that JavaScript would round.
+fn check_numbers(value: &Value) -> Result<()> {
+    match value {
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(members) => members.values().try_for_each(check_numbers),
+        Value::Number(number) if !json::is_exact(number) => {
+            let message = format!("`input` has the integer {number}, which JavaScript would round");
+            Err(Error::invalid_input(message)
+                .code("number_out_of_range")
+                .recommend("pass it as a string, and convert it with BigInt(text)"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn report(ended: Result<Value>, console: &Console) -> Outcome {
@@ -90,11 +108,17 @@ fn report(ended: Result<Value>, console: &Console) -> Outcome {
         Ok(result) => (result, None),
         Err(error) => (Value::Null, Some(error)),
     };
-    if error.is_none() {
-        push_result(&mut text, &result);
+    match &error {
+        None => push_result(&mut text, &result),
+        Some(error) => push_error(&mut text, error),
     }
     let shown = console.text().len() as u64;
-    let outcome = Outcome::text(text).structured(&CodeResult {
+    let outcome = if text.is_empty() {
+        Outcome::new()
+    } else {
+        Outcome::text(text)
+    };
+    let outcome = outcome.structured(&CodeResult {
         result,
         output: console.text().to_owned(),
         omitted_bytes: console.omitted(),
@@ -107,6 +131,17 @@ fn report(ended: Result<Value>, console: &Console) -> Outcome {
     match error {
         Some(error) => outcome.logical_error(error),
         None => outcome,
+    }
+}
+
+/// Hosts show models the text, and the error only if there is no text.
+fn push_error(text: &mut String, error: &Error) {
+    if text.is_empty() {
+        return;
+    }
+    text.push_str(&error.message);
+    for recommendation in &error.recommendations {
+        let _ = write!(text, "\n- {recommendation}");
     }
 }
 

@@ -9,6 +9,9 @@ use toolhost_sdk::serde_json::ser::{PrettyFormatter, Serializer};
 
 use crate::lenient::plain;
 
+/// Levels of a value. The host reads at most 127 levels, and the result is an object around the value.
+const MOST_LEVELS: usize = 126;
+
 /// Parsed JSON.
 #[data]
 pub struct Parsed {
@@ -47,10 +50,12 @@ pub fn json_parse(
         Cow::Owned(plain(&text))
     };
     match serde_json::from_str(&plain) {
+        Ok(data) if levels(&data) > MOST_LEVELS => Err(too_deep()),
         Ok(data) => {
             check_integers(&plain)?;
             Ok(Parsed { data })
         }
+        Err(error) if error.to_string().starts_with("recursion limit") => Err(too_deep()),
         Err(error) => Err(syntax_error(&error, &plain, strict)),
     }
 }
@@ -86,6 +91,20 @@ pub fn json_stringify(
         data.to_string()
     };
     Ok(Outcome::text(&*text).structured(&JsonText { text }))
+}
+
+/// The nested arrays and objects of a value.
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+fn too_deep() -> Error {
+    let message = format!("the text is nested more than {MOST_LEVELS} levels deep");
+    Error::invalid_input(message).code("invalid_json")
 }
 
 /// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is valid JSON.
@@ -223,12 +242,25 @@ mod tests {
                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, x]
                                                         ^"#]],
         );
+    }
+
+    #[test]
+    fn a_result_has_at_most_as_many_levels_as_the_host_reads() {
+        let nested = |open: &str, close: &str, levels: usize| {
+            let text = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+            testing::data::<json_parse>(&Context::test(), json!({"text": text}))
+        };
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let whole = nested(open, close, 126);
+            assert!(serde_json::from_str::<Value>(&whole).is_ok(), "{whole}");
+            for levels in [127, 128, 200] {
+                expect!["InvalidInput invalid_json: the text is nested more than 126 levels deep"]
+                    .assert_eq(&nested(open, close, levels));
+            }
+        }
         check::<json_parse>(
             json!({"text": "[".repeat(200)}),
-            expect![[r#"
-            InvalidInput invalid_json: the text is not JSON: recursion limit exceeded at line 1, column 128:
-            [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
-                                                    ^"#]],
+            expect!["InvalidInput invalid_json: the text is nested more than 126 levels deep"],
         );
     }
 

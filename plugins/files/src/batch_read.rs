@@ -12,7 +12,7 @@ use crate::media;
 use crate::media_file;
 use crate::notebook::notebook_text::NotebookText;
 use crate::notebook::{Notebook, is_notebook};
-use crate::page::{LineRange, Page};
+use crate::page::{self, LineRange, Page};
 use crate::pasted_output;
 use crate::read::sha256;
 use crate::read_state;
@@ -175,7 +175,9 @@ impl ResultBuilder {
             .flatten();
         let view = notebook.map(|notebook| NotebookText::of(&notebook).text);
         let all = view.as_ref().unwrap_or(&decoded.text);
-        let page = Page::of(all, LineRange::default(), &target.shown).map_err(message)?;
+        // `max_bytes` limits the text.
+        let range = LineRange::From(1, page::LINES);
+        let page = Page::of(all, range, &target.shown).map_err(message)?;
         let rendered = page.render(false);
         let shown = fitting(&rendered, self.left);
         let is_cut = shown.len() < rendered.len();

@@ -96,7 +96,7 @@ pub fn delete_file(
             ),
         }
     } else if metadata.is_symlink() {
-        format!("Deleted the link {shown}; its target still exists")
+        format!("Deleted the link {shown}; its target was not touched")
     } else {
         format!("Deleted {shown} ({})", size(gone.bytes))
     };

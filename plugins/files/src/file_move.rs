@@ -1,6 +1,7 @@
 //! `move_file`: moves or renames a file or directory.
 
 use std::fs::{self, Metadata};
+use std::io;
 
 use toolhost_sdk::prelude::*;
 
@@ -93,15 +94,19 @@ fn check_ends(from: &Target, metadata: &Metadata, to: &Target, overwrite: bool) 
     }
     let name = from.path.file_name().unwrap_or_default().to_string_lossy();
     let inside = format!("{}/{name}", is.trim_end_matches('/'));
-    let Ok(there) = fs::symlink_metadata(&to.path) else {
+    let there = match fs::symlink_metadata(&to.path) {
+        Ok(there) => there,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(to.error(&error));
+        }
         // A trailing slash means a directory.
-        if is.ends_with('/') && !metadata.is_dir() {
+        Err(_) if is.ends_with('/') && !metadata.is_dir() => {
             return refuse(
                 "invalid_path",
                 format!("`to` {is:?} is a directory; to move {was} into it, use {inside:?}"),
             );
         }
-        return Ok(false);
+        Err(_) => return Ok(false),
     };
     if there.is_dir() {
         let error = Error::invalid_input(format!("{is} is a directory and cannot be replaced"))

@@ -16,6 +16,20 @@ pub struct SizeLimit {
     pub advice: &'static str,
 }
 
+impl SizeLimit {
+    /// Fails if a file is larger.
+    pub fn check(&self, bytes: u64, shown: &str) -> Result<()> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let (has, most, tool) = (size(bytes), size(self.bytes), self.tool);
+        let message = format!("{shown} has {has}; the limit of {tool} is {most}");
+        Err(Error::failed(message)
+            .code("file_too_large")
+            .recommend(self.advice))
+    }
+}
+
 /// The bytes of a regular file and the time of its last change, in milliseconds since 1970.
 pub fn open(target: &Target, limit: &SizeLimit) -> Result<(Vec<u8>, Option<u64>)> {
     check_readable(target)?;
@@ -30,14 +44,7 @@ pub fn open(target: &Target, limit: &SizeLimit) -> Result<(Vec<u8>, Option<u64>)
             Error::invalid_input(format!("{shown} is not a regular file")).code("not_a_file"),
         );
     }
-    if metadata.len() > limit.bytes {
-        let (has, most, tool) = (size(metadata.len()), size(limit.bytes), limit.tool);
-        return Err(
-            Error::failed(format!("{shown} has {has}; the limit of {tool} is {most}"))
-                .code("file_too_large")
-                .recommend(limit.advice),
-        );
-    }
+    limit.check(metadata.len(), shown)?;
     let bytes = fs::read(&target.path).map_err(|error| target.error(&error))?;
     Ok((bytes, metadata.modified().ok().and_then(milliseconds)))
 }

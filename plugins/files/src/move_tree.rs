@@ -28,7 +28,15 @@ pub fn relocate(
     match rename(&from.path, &to.path) {
         Ok(()) => return Ok(MoveMethod::Renamed),
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
-        // Both ends were checked, so the error concerns the destination.
+        // Both ends were checked, but not the content of a directory.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let why = format!(
+                "cannot be moved to {}: it contains a protected path or a link that would leave the allowed paths, or the \
+                 user of the host cannot change one of the two directories",
+                to.shown
+            );
+            return Err(from.denied(&why));
+        }
         Err(error) => return Err(to.error(&error)),
     }
     let mut entries = 0;

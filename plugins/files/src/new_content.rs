@@ -12,6 +12,11 @@ use crate::text::{self, Charset, Decoded, Encoding, Format};
 use crate::text_change::TextChange;
 use crate::write::WriteMode;
 
+/// Limit of a file that is decoded to append to it. Texts and their encoded forms are in memory at the same time.
+const MOST_DECODED: usize = 20_000_000;
+/// The beginning of a larger file that is decoded.
+const BEGINNING: usize = 64 << 10;
+
 /// The new content of a file.
 pub struct NewContent {
     pub bytes: Vec<u8>,
@@ -57,6 +62,11 @@ impl NewContent {
         encoding: Encoding,
         target: &Target,
     ) -> Result<Self> {
+        if mode == WriteMode::Append
+            && let Some(old) = old.filter(|old| old.len() > MOST_DECODED)
+        {
+            return Self::appended_to_large(cx, content, old, encoding, target);
+        }
         let old_text = old
             .map(|old| decode_old(old, encoding, mode, target))
             .transpose()?
@@ -107,6 +117,40 @@ impl NewContent {
             warnings,
         })
     }
+
+    /// Appends text to a file whose beginning determines the format.
+    fn appended_to_large(
+        cx: &Context,
+        content: &str,
+        old: &[u8],
+        encoding: Encoding,
+        target: &Target,
+    ) -> Result<Self> {
+        let Ok(text) = str::from_utf8(old) else {
+            let (shown, has) = (&target.shown, text::size(old.len() as u64));
+            let most = text::size(MOST_DECODED as u64);
+            let message = format!(
+                "{shown} has {has} and is not UTF-8; the limit of appending text to such a file is {most}"
+            );
+            return Err(Error::failed(message)
+                .code("file_too_large")
+                .recommend("append bytes with encoding \"base64\""));
+        };
+        let beginning = &old[..text.floor_char_boundary(BEGINNING)];
+        let new = Self::text(
+            cx,
+            content,
+            Some(beginning),
+            WriteMode::Append,
+            encoding,
+            target,
+        )?;
+        Ok(Self {
+            bytes: [old, &new.bytes[beginning.len()..]].concat(),
+            change: None,
+            ..new
+        })
+    }
 }
 
 /// Decodes the old file. `None` for a binary file or another encoding, which can be replaced but not appended to.
@@ -146,14 +190,7 @@ fn decode_old(
 }
 
 fn format_for(encoding: Encoding, old: Option<&Decoded>) -> Format {
-    let charset = match encoding {
-        Encoding::Auto | Encoding::Base64 => None,
-        Encoding::Utf8 => Some(Charset::Utf8),
-        Encoding::Utf16le => Some(Charset::Utf16le),
-        Encoding::Utf16be => Some(Charset::Utf16be),
-        Encoding::Latin1 => Some(Charset::Latin1),
-    };
-    match (charset, old) {
+    match (encoding.charset(), old) {
         (None, old) => old.map_or(Format::UTF8, |old| old.format),
         (Some(charset), Some(old)) if old.format.charset == charset => old.format,
         // UTF-16 without a byte order mark is generally taken for binary.

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::count;
 
-const LINES: usize = 2000;
+/// Lines of a page, if the call sets no limit.
+pub const LINES: usize = 2000;
 /// Bytes of a page, including line numbers, if the call sets no limit. Clients truncate results or save them to a file:
 /// Gemini CLI at 40 000 characters, Codex at about 40 000, Claude Code at 50 000 or 25 000 tokens.
 pub const WINDOW: usize = 38_000;

@@ -20,6 +20,19 @@ pub enum Encoding {
     Base64,
 }
 
+impl Encoding {
+    /// The charset that a call names.
+    pub fn charset(self) -> Option<Charset> {
+        match self {
+            Self::Auto | Self::Base64 => None,
+            Self::Utf8 => Some(Charset::Utf8),
+            Self::Utf16le => Some(Charset::Utf16le),
+            Self::Utf16be => Some(Charset::Utf16be),
+            Self::Latin1 => Some(Charset::Latin1),
+        }
+    }
+}
+
 // By hand, because `#[data]` uses snake case and these names do not.
 impl Schema for Encoding {
     fn schema() -> Value {
@@ -108,17 +121,38 @@ impl Format {
 }
 
 /// Decodes `bytes` as `encoding`; `auto` detects a byte order mark and valid UTF-8. `base64` is not a charset and is
-/// treated like `auto`.
+/// treated like `auto`. Fails if the bytes are evidently in another encoding, because a change would mix the two.
 pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded> {
-    let by_mark = Charset::by_mark(&bytes);
-    let charset = match encoding {
-        Encoding::Auto | Encoding::Base64 => by_mark,
-        Encoding::Utf8 => Some(Charset::Utf8),
-        Encoding::Utf16le => Some(Charset::Utf16le),
-        Encoding::Utf16be => Some(Charset::Utf16be),
-        Encoding::Latin1 => Some(Charset::Latin1),
+    check_named(&bytes, encoding, shown)?;
+    decode_as(bytes, encoding, shown)
+}
+
+/// Fails if a byte order mark, or UTF-8 that is not accidental, contradicts the encoding that a call names.
+fn check_named(bytes: &[u8], encoding: Encoding, shown: &str) -> Result<()> {
+    let Some(named) = encoding.charset() else {
+        return Ok(());
     };
-    let Some(charset) = charset else {
+    let is_telling = match named {
+        Charset::Latin1 => !bytes.is_ascii(),
+        // Line breaks and ASCII characters have zero bytes in UTF-16.
+        Charset::Utf16le | Charset::Utf16be => !bytes.is_empty() && !bytes.contains(&0),
+        Charset::Utf8 | Charset::Utf32le | Charset::Utf32be => false,
+    };
+    let is_utf8 = || is_telling && str::from_utf8(bytes).is_ok();
+    let found = Charset::by_mark(bytes).or_else(|| is_utf8().then_some(Charset::Utf8));
+    match found {
+        Some(found) if found != named => {
+            let (found, named) = (found.as_str(), named.as_str());
+            let message = format!("{shown} is {found}, not {named}; omit `encoding`");
+            Err(Error::invalid_input(message).code("encoding_mismatch"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn decode_as(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded> {
+    let by_mark = Charset::by_mark(&bytes);
+    let Some(charset) = encoding.charset().or(by_mark) else {
         return Ok(match String::from_utf8(bytes) {
             Ok(text) => Decoded {
                 text,
@@ -173,8 +207,12 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
     })
 }
 
-/// Decodes `bytes` like [`decode`], but shows UTF-8 with some invalid bytes: with replacement characters, and a note.
+/// Decodes `bytes` like [`decode`], but shows any bytes as Latin-1 if it is named, and UTF-8 with some invalid bytes: with
+/// replacement characters, and a note.
 pub fn view(mut bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<TextView> {
+    if encoding != Encoding::Latin1 {
+        check_named(&bytes, encoding, shown)?;
+    }
     let by_mark = Charset::by_mark(&bytes);
     let may_be_utf8 = matches!(encoding, Encoding::Auto | Encoding::Base64 | Encoding::Utf8);
     if may_be_utf8 && by_mark.is_none() {
@@ -206,7 +244,7 @@ pub fn view(mut bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<TextV
             )),
         });
     }
-    let decoded = decode(bytes, encoding, shown)?;
+    let decoded = decode_as(bytes, encoding, shown)?;
     let note = "the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong";
     Ok(TextView {
         text: decoded.text,
@@ -416,7 +454,7 @@ mod tests {
             expect![[r#"a.txt is not valid utf-8; set another `encoding`, for example "latin1""#]],
         );
         check(
-            b"odd",
+            b"od\0",
             Encoding::Utf16le,
             expect![[
                 r#"a.txt is not valid utf-16le; set another `encoding`, for example "latin1""#
@@ -429,6 +467,36 @@ mod tests {
                 r#"a.txt is not valid utf-16le; set another `encoding`, for example "latin1""#
             ]],
         );
+    }
+
+    #[test]
+    fn an_encoding_that_the_bytes_contradict_is_refused() {
+        for (bytes, encoding, found) in [
+            ("é\n".as_bytes(), Encoding::Latin1, "utf-8, not latin1"),
+            (b"\xef\xbb\xbfa", Encoding::Latin1, "utf-8, not latin1"),
+            (b"\xff\xfea\0", Encoding::Latin1, "utf-16le, not latin1"),
+            (b"\xff\xfea\0", Encoding::Utf16be, "utf-16le, not utf-16be"),
+            (b"\xff\xfea\0", Encoding::Utf8, "utf-16le, not utf-8"),
+            (b"abcd", Encoding::Utf16le, "utf-8, not utf-16le"),
+        ] {
+            let message = format!("a.txt is {found}; omit `encoding`");
+            let error = decode(bytes.to_vec(), encoding, "a.txt").unwrap_err();
+            assert_eq!(error.message, message);
+            // Reading changes nothing, so any bytes can be shown as Latin-1.
+            let view = view(bytes.to_vec(), encoding, "a.txt");
+            match encoding {
+                Encoding::Latin1 => assert_eq!(view.unwrap().charset, Charset::Latin1),
+                _ => assert_eq!(view.unwrap_err().message, message),
+            }
+        }
+        for (bytes, encoding) in [
+            (&b"ascii"[..], Encoding::Latin1),
+            (b"", Encoding::Utf16le),
+            (b"\xff\xfea\0", Encoding::Utf16le),
+            (b"\xef\xbb\xbfa", Encoding::Utf8),
+        ] {
+            decode(bytes.to_vec(), encoding, "a.txt").unwrap();
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! `write_file`: creates, overwrites or appends to files while keeping their format.
 
+use std::fs;
+
 use toolhost_sdk::prelude::*;
 
 use crate::edit::diff::DiffStat;
+use crate::file_reader::SizeLimit;
 use crate::file_writer::{load, store};
 use crate::ignore_rules::check_readable;
 use crate::new_content::NewContent;
@@ -12,6 +15,13 @@ use crate::read::sha256;
 use crate::read_state;
 use crate::text::{self, Encoding};
 use crate::text_change::TextChange;
+
+/// Limit of a file to append to: it is in memory twice.
+const APPEND_LIMIT: SizeLimit = SizeLimit {
+    bytes: 100_000_000,
+    tool: "write_file with mode \"append\"",
+    advice: "continue in another file",
+};
 
 /// If the file exists.
 #[data]
@@ -94,6 +104,11 @@ pub fn write_file(
 ) -> Result<Outcome> {
     let target = resolve(cx, &path)?;
     target.check_writable()?;
+    if mode == WriteMode::Append
+        && let Ok(metadata) = fs::metadata(&target.path)
+    {
+        APPEND_LIMIT.check(metadata.len(), &target.shown)?;
+    }
     let old = load(&target)?;
     check_state(&target, old.as_deref(), mode, expected_sha256.as_deref())?;
     if mode == WriteMode::Overwrite

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Response;
@@ -105,6 +105,7 @@ pub enum BodyKind {
 
 /// `declared` is the `content-type` header, which is used unless the bytes contradict it.
 pub fn kind(declared: Option<&str>, bytes: &[u8]) -> BodyKind {
+    let charset = declared.and_then(|declared| charset(declared.as_bytes()));
     let declared = media_type(declared);
     if let Some(found) = by_magic(bytes) {
         return found;
@@ -112,7 +113,8 @@ pub fn kind(declared: Option<&str>, bytes: &[u8]) -> BodyKind {
     if bytes.is_empty() {
         return BodyKind::Text;
     }
-    let wide = Encoding::for_bom(bytes).is_some() || declared.contains("utf-16");
+    let is_utf16 = charset.is_some_and(|charset| [UTF_16LE, UTF_16BE].contains(&charset));
+    let wide = is_utf16 || Encoding::for_bom(bytes).is_some();
     if !wide && is_binary(bytes) {
         return BodyKind::Other(if is_text_type(&declared) || declared.is_empty() {
             "application/octet-stream".to_owned()

@@ -38,7 +38,11 @@ const BLOCKS: &[&str] = &[
     "blockquote",
     "body",
     "br",
+    "caption",
+    "center",
     "dd",
+    "details",
+    "dir",
     "div",
     "dl",
     "dt",
@@ -54,18 +58,26 @@ const BLOCKS: &[&str] = &[
     "h5",
     "h6",
     "header",
+    "hgroup",
     "hr",
     "html",
+    "legend",
     "li",
     "main",
+    "menu",
     "nav",
     "ol",
+    "optgroup",
+    "option",
     "p",
     "pre",
+    "search",
     "section",
+    "summary",
     "table",
     "tr",
     "ul",
+    "video",
 ];
 
 pub struct Tree {
@@ -105,6 +117,9 @@ pub fn prepare(root: &Rc<Node>, address: &Url) -> Tree {
         }
     }
     cut |= limit_tables(root);
+    for table in find(root, "table") {
+        normalize_table(&table);
+    }
     Tree {
         title,
         main: main(root),
@@ -121,9 +136,7 @@ fn limit_tables(root: &Rc<Node>) -> bool {
         let mut widths: Vec<usize> = Vec::new();
         for row in &rows {
             let children = row.children.borrow();
-            let cells = children
-                .iter()
-                .filter(|cell| matches!(name(cell), "td" | "th"));
+            let cells = children.iter().filter(|cell| is_cell(cell));
             for (column, cell) in cells.enumerate() {
                 let width = weight(cell);
                 match widths.get_mut(column) {
@@ -143,6 +156,100 @@ fn limit_tables(root: &Rc<Node>) -> bool {
         }
     }
     cut
+}
+
+/// Gives a table the form that the converter reads completely: rows in `tbody` elements, `th` in all cells of a first row
+/// that is a header, and `td` in all others.
+fn normalize_table(table: &Rc<Node>) {
+    let mut rows = Vec::new();
+    for group in table.children.borrow_mut().iter_mut() {
+        let is_head = name(group) == "thead";
+        if is_head {
+            *group = renamed(group, "tbody");
+        }
+        let is_row =
+            |row: &&Rc<Node>| name(row) == "tr" && row.children.borrow().iter().any(is_cell);
+        let children = group.children.borrow();
+        let found = children.iter().filter(is_row);
+        rows.extend(found.map(|row| (Rc::clone(row), is_head)));
+    }
+    let first = rows.first();
+    let has_header =
+        first.is_some_and(|(row, is_head)| *is_head || is_header(&row.children.borrow()));
+    let mut names_rows = false;
+    for (index, (row, _)) in rows.iter().enumerate() {
+        let is_header = index == 0 && has_header;
+        let (from, to) = if is_header {
+            ("td", "th")
+        } else {
+            ("th", "td")
+        };
+        let mut cells = row.children.borrow_mut();
+        for cell in cells.iter_mut().filter(|cell| name(cell) == from) {
+            names_rows |= !is_header;
+            *cell = renamed(cell, to);
+        }
+    }
+    // The converter takes a table without a header for layout.
+    if names_rows && !has_header {
+        let inner = element(table, "th").and_then(|cell| wrapped(cell, "tr"));
+        if let Some(header) = inner.and_then(|row| wrapped(row, "tbody")) {
+            header.parent.set(Some(Rc::downgrade(table)));
+            table.children.borrow_mut().insert(0, header);
+        }
+    }
+}
+
+fn is_cell(node: &Rc<Node>) -> bool {
+    matches!(name(node), "td" | "th")
+}
+
+/// Whether a row consists of `th` cells. The corner above the headers of rows may be an empty `td`.
+fn is_header(cells: &[Rc<Node>]) -> bool {
+    let mut cells = cells.iter().filter(|cell| is_cell(cell)).enumerate();
+    let mut has_names = false;
+    cells.all(|(column, cell)| {
+        let is_name = name(cell) == "th";
+        has_names |= is_name;
+        is_name || column == 0 && all_text(cell).trim().is_empty()
+    }) && has_names
+}
+
+/// A new element that takes the place and the children of `node`.
+fn renamed(node: &Rc<Node>, new: &str) -> Rc<Node> {
+    let Some(element) = element(node, new) else {
+        return Rc::clone(node);
+    };
+    let children = node.children.take();
+    for child in &children {
+        child.parent.set(Some(Rc::downgrade(&element)));
+    }
+    *element.children.borrow_mut() = children;
+    element.parent.set(node.parent.take());
+    element
+}
+
+/// A new element around `node`.
+fn wrapped(node: Rc<Node>, new: &str) -> Option<Rc<Node>> {
+    let outer = element(&node, new)?;
+    node.parent.set(Some(Rc::downgrade(&outer)));
+    outer.children.borrow_mut().push(node);
+    Some(outer)
+}
+
+/// An element without attributes in the namespace of `node`, which is an element.
+fn element(node: &Node, new: &str) -> Option<Rc<Node>> {
+    let NodeData::Element { name, .. } = &node.data else {
+        return None;
+    };
+    let mut name = name.clone();
+    name.local = new.into();
+    Some(Node::new(NodeData::Element {
+        name,
+        attrs: RefCell::default(),
+        template_contents: RefCell::default(),
+        mathml_annotation_xml_integration_point: false,
+    }))
 }
 
 /// Approximate length in Markdown.
@@ -166,23 +273,14 @@ fn weight(node: &Rc<Node>) -> usize {
 pub fn plain_code(root: &Rc<Node>) {
     for pre in find(root, "pre") {
         let is_inner = ancestors(&pre).any(|node| name(&node) == "pre");
-        let NodeData::Element { name: own, .. } = &pre.data else {
-            continue;
-        };
         if is_inner {
             continue;
         }
         let content = text(&pre);
-        let code = find(&pre, "code").into_iter().next().unwrap_or_else(|| {
-            let mut name = own.clone();
-            name.local = "code".into();
-            Node::new(NodeData::Element {
-                name,
-                attrs: RefCell::default(),
-                template_contents: RefCell::default(),
-                mathml_annotation_xml_integration_point: false,
-            })
-        });
+        let code = find(&pre, "code").into_iter().next();
+        let Some(code) = code.or_else(|| element(&pre, "code")) else {
+            continue;
+        };
         let content = Node::new(NodeData::Text {
             contents: RefCell::new(content.trim_end_matches('\n').into()),
         });

@@ -88,6 +88,54 @@ fn the_structured_result_has_value_and_output() {
 }
 
 #[test]
+fn integers_have_the_digits_of_json_stringify() {
+    for (code, shown) in [
+        ("2 ** 53 + 2", "9007199254740994"),
+        ("-(2 ** 60)", "-1152921504606847000"),
+        ("1e19", "10000000000000000000"),
+        ("[-0, 1.5, 1e300]", "[0,1.5,1e+300]"),
+    ] {
+        assert_eq!(run(code), shown, "{code}");
+        assert_eq!(
+            run(&format!("JSON.stringify({code})")),
+            format!("{shown:?}")
+        );
+    }
+    assert!(run("console.log(1e20, -0)").starts_with("100000000000000000000 -0\n"));
+}
+
+#[test]
+fn integers_of_the_input_are_not_rounded() {
+    let shown = |number: Value| {
+        let input = json!({"code": "input.a[0]", "input": {"a": [number]}});
+        run_in(Context::test, input)
+    };
+    expect!["InvalidInput number_out_of_range: `input` has the integer 9007199254740993, which JavaScript would round"]
+        .assert_eq(&shown(json!(9_007_199_254_740_993_i64)));
+    assert!(shown(json!(u64::MAX)).contains("18446744073709551615"));
+    assert_eq!(shown(json!(1_u64 << 53)), "9007199254740992");
+    assert_eq!(shown(json!(0.1)), "0.1");
+}
+
+#[test]
+fn the_text_of_a_failed_script_has_its_error() {
+    let text = |code: &str| {
+        let outcome = call(Context::test, json!({"code": code})).unwrap();
+        assert!(outcome.error.is_some(), "{code}");
+        let parts = outcome.llm.into_iter();
+        parts.filter_map(|part| part.text).collect::<Vec<_>>()
+    };
+    // The host shows the error itself if there is no text.
+    assert_eq!(text("missing"), [""; 0]);
+    expect![[r#"
+        printed
+        the promise that the script returns never settles
+        - there are no timers and no network; resolve it in the script
+        - if it should settle, code after an `await` reached a limit of loops or recursion; move that code before the first `await`"#]]
+    .assert_eq(&text("console.log('printed'); new Promise(() => {})").join("|"));
+}
+
+#[test]
 fn input_is_a_variable() {
     let input = json!({"code": "input.rows.map(row => row.n).reduce((a, b) => a + b)", "input": {"rows": [{"n": 1}, {"n": 2}]}});
     assert_eq!(run_in(Context::test, input), "3");

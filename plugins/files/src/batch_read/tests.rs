@@ -245,6 +245,21 @@ fn a_long_file_is_cut_and_a_notebook_shown_by_cells() {
 }
 
 #[test]
+fn a_higher_limit_shows_more_of_each_file() {
+    let text = format!("{}\n", "x".repeat(99)).repeat(1_000);
+    let workspace = Workspace::new(&[("a.txt", &text), ("b.txt", &text)]);
+    let input = json!({"include": ["a.txt", "b.txt"], "max_bytes": 1_000_000});
+    let outcome = toolhost_sdk::testing::call::<read_many_files>(&workspace.cx(), input).unwrap();
+    let files = outcome.structured.unwrap()["files"].take();
+    for file in files.as_array().unwrap() {
+        assert_eq!(
+            (&file["bytes"], &file["truncated"]),
+            (&json!(99_999), &json!(false))
+        );
+    }
+}
+
+#[test]
 fn only_ten_skipped_files_are_listed_with_their_reasons() {
     let include: Vec<String> = (0..12).map(|number| format!("no-{number}")).collect();
     let answer = sample().call::<read_many_files>(json!({"include": include}));

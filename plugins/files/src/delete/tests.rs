@@ -157,16 +157,16 @@ fn links_are_deleted_and_never_followed() {
         &workspace,
         json!({"path": "link"}),
         expect![[r#"
-            Deleted the link link; its target still exists
-            summary: Deleted the link link; its target still exists
+            Deleted the link link; its target was not touched
+            summary: Deleted the link link; its target was not touched
             {"path":"<root>/link","deleted":true,"entries":1,"bytes":0}"#]],
     );
     check(
         &workspace,
         json!({"path": "dangling"}),
         expect![[r#"
-            Deleted the link dangling; its target still exists
-            summary: Deleted the link dangling; its target still exists
+            Deleted the link dangling; its target was not touched
+            summary: Deleted the link dangling; its target was not touched
             {"path":"<root>/dangling","deleted":true,"entries":1,"bytes":0}"#]],
     );
     check(

@@ -243,6 +243,18 @@ fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> TextRepla
     };
     let (ours_start, ours_end) = (cut(ours, head), cut(ours, old.len() - tail));
     let middle = &new[cut(new, head)..cut(new, plain_new.len() - tail)];
+    let has = |text: &str, sign: char| {
+        let typographic = normalized_text::CharMapping::As(sign);
+        text.chars()
+            .any(|c| normalized_text::plain(c) == typographic)
+    };
+    // A pair of quotes is typographic as a whole or not at all.
+    let quotes = old[..head].iter().filter(|c| **c == '"').count();
+    let is_open = quotes % 2 == 1 && has(&ours[..ours_start], '"');
+    let becomes_plain = |sign| middle.contains(sign) && has(&ours[ours_start..ours_end], sign);
+    if is_open && middle.contains('"') || ['"', '\'', '-'].into_iter().any(becomes_plain) {
+        return TextReplacement::new(range, new);
+    }
     let new = format!("{}{middle}{}", &ours[..ours_start], &ours[ours_end..]);
     TextReplacement::new(range, new)
 }

@@ -191,6 +191,16 @@ fn between_devices_bytes_are_copied_as_they_are() {
 }
 
 #[test]
+fn a_denied_move_names_the_source() {
+    let workspace = Workspace::new(&[("sub/.env", "")]);
+    let [from, to] = ["sub", "sub9"].map(|path| resolve(&workspace.cx(), path).unwrap());
+    let denied = |_: &Path, _: &Path| Err(io::ErrorKind::PermissionDenied.into());
+    let error = relocate(&workspace.cx(), &from, &to, denied).unwrap_err();
+    expect!["Permission denied: Access denied: sub cannot be moved to sub9: it contains a protected path or a link that would leave the allowed paths, or the user of the host cannot change one of the two directories"]
+        .assert_eq(&error.message);
+}
+
+#[test]
 fn a_copy_that_breaks_off_leaves_both_ends_as_they_were() {
     let workspace = Workspace::new(&[("a.bin", "new"), ("there/a.bin", "old")]);
     let cx = workspace.cx().cancelled_after(1);

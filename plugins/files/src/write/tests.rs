@@ -1,7 +1,5 @@
 //! Tests of `write_file`.
 
-use std::fs;
-
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -153,6 +151,66 @@ fn appending() {
             {"path":"<root>/b.txt","size":4,"bytesWritten":4,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
     );
     check_bytes(&workspace, "a.txt", b"one\ntwo\n");
+}
+
+#[test]
+fn text_is_appended_only_in_the_encoding_of_the_file() {
+    let workspace = Workspace::new(&[]);
+    for (old, encoding, found) in [
+        ("é\n".as_bytes(), "latin1", "utf-8"),
+        (b"\xff\xfea\0", "utf-16be", "utf-16le"),
+        (b"abcd", "utf-16le", "utf-8"),
+    ] {
+        workspace.write("a.txt", old);
+        let input =
+            json!({"path": "a.txt", "content": "é\n", "mode": "append", "encoding": encoding});
+        let answer = workspace.call::<write_file>(input);
+        let expected = format!(
+            "InvalidInput encoding_mismatch: a.txt is {found}, not {encoding}; omit `encoding`"
+        );
+        assert_eq!(answer, expected);
+        check_bytes(&workspace, "a.txt", old);
+    }
+    // Overwriting converts the file.
+    workspace.call::<write_file>(json!({"path": "a.txt", "content": "é", "encoding": "utf-16be"}));
+    check_bytes(&workspace, "a.txt", b"\xfe\xff\0\xe9");
+}
+
+#[test]
+fn text_is_appended_to_large_files_without_decoding_them() {
+    let workspace = Workspace::new(&[]);
+    let input = json!({"path": "a.txt", "content": "é\n", "mode": "append"});
+    let old = "\u{feff}ü\r\n".repeat(3_000_000);
+    workspace.write("a.txt", old.as_bytes());
+    check(
+        &workspace,
+        input.clone(),
+        expect![[r#"
+            Appended 4 B to a.txt (now 21.0 MB)
+            summary: Appended 4 B to a.txt (now 21.0 MB)
+            {"path":"<root>/a.txt","size":21000004,"bytesWritten":4,"created":false,"changed":true,"encoding":"utf-8","line_ending":"crlf","sha256":"<hash>"}"#]],
+    );
+    assert_eq!(
+        fs::read(workspace.path("a.txt")).unwrap(),
+        format!("{old}é\r\n").as_bytes()
+    );
+    workspace.write("a.txt", &b"\xe9\n".repeat(11_000_000));
+    check(
+        &workspace,
+        input.clone(),
+        expect![
+            "Failed file_too_large: a.txt has 22.0 MB and is not UTF-8; the limit of appending text to such a file is 20.0 MB"
+        ],
+    );
+    let file = fs::File::create(workspace.path("a.txt")).unwrap();
+    file.set_len(100_000_001).unwrap();
+    check(
+        &workspace,
+        input,
+        expect![[
+            r#"Failed file_too_large: a.txt has 100.0 MB; the limit of write_file with mode "append" is 100.0 MB"#
+        ]],
+    );
 }
 
 #[test]

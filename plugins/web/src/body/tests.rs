@@ -141,6 +141,16 @@ fn body_kinds_are_detected_by_content_and_header() {
             BodyKind::Other("audio/mpeg".to_owned()),
         ),
         (Some("text/plain"), b"\xff\xfea\0", BodyKind::Text),
+        (
+            Some("text/html; charset=utf-16le"),
+            b"<\0p\0>\0",
+            BodyKind::Html,
+        ),
+        (
+            Some("application/json;charset=\"UTF-16BE\""),
+            b"\0{\0}",
+            BodyKind::Json,
+        ),
     ] {
         assert_eq!(kind(declared, bytes), expected, "{declared:?} {bytes:?}");
     }
@@ -174,6 +184,12 @@ fn charsets_are_found_in_order() {
             Some("text/plain; charset=utf-8"),
             b"\xfe\xff\0a",
             false,
+            ("a", "UTF-16BE"),
+        ),
+        (
+            Some("text/html; charset=utf-16be"),
+            b"\0a",
+            true,
             ("a", "UTF-16BE"),
         ),
         (

@@ -63,6 +63,56 @@ fn what_only_browsers_need_is_left_out() {
 }
 
 #[test]
+fn tables_keep_every_cell_in_its_row() {
+    for (html, expected) in [
+        // Names of rows.
+        (
+            "<tr><th>Name</th><td>Ann</td></tr><tr><th>Age</th><td>42</td></tr>",
+            "|      |     |\n| ---- | --- |\n| Name | Ann |\n| Age  | 42  |",
+        ),
+        (
+            "<tr><td></td><th>A</th><th>B</th></tr><tr><th scope=row>x</th><td>1</td><td>2</td></tr>",
+            "|   | A | B |\n| - | - | - |\n| x | 1 | 2 |",
+        ),
+        (
+            "<thead><tr><td>k<td>v</thead><tr><th>a<td>1<tr><th>b<td>2",
+            "| k | v |\n| - | - |\n| a | 1 |\n| b | 2 |",
+        ),
+        // A second row in the head, and a second head.
+        (
+            "<thead><tr><th>a<th>b<tr><th>c<th>d</thead><thead><tr><th>e<th>f</thead><tr><td>1<td>2",
+            "| a | b |\n| - | - |\n| c | d |\n| e | f |\n| 1 | 2 |",
+        ),
+        // Each table is read by its own rows.
+        (
+            "<tr><th>outer<tr><td><table><tr><th>x<td>y</table>",
+            "| outer |\n| ----- |\n| x  y  |",
+        ),
+        ("<tr><tr><th>a<tr><td>1", "| a |\n| - |\n| 1 |"),
+        // Layout.
+        ("<tr><td>1<td>2", "1\n\n2"),
+    ] {
+        let html = format!("<table>{html}</table>");
+        assert_eq!(page(&html, PageFormat::Markdown).text, expected, "{html}");
+    }
+}
+
+#[test]
+fn words_of_different_blocks_are_on_different_lines() {
+    for name in [
+        "caption", "center", "details", "dir", "hgroup", "legend", "menu", "optgroup", "option",
+        "search", "summary", "video",
+    ] {
+        let html = if name == "caption" {
+            "<table><caption>one</caption><tr><td>two</table>".to_owned()
+        } else {
+            format!("<{name}>one</{name}><{name}>two</{name}>")
+        };
+        assert_eq!(page(&html, PageFormat::Text).text, "one\ntwo", "{html}");
+    }
+}
+
+#[test]
 fn links_are_whole() {
     check(
         "<base href='https://b.example/root/'><a href='x'>x</a> <a href='//c.example/'>c</a> <a href='#top'>t</a>",

@@ -65,7 +65,11 @@ fn an_error_has_line_and_column() {
         "function deep() {\n  throw new TypeError('too\\n bad')\n}\nconsole.log('before');\n[1].map(() => deep())",
         expect![[r#"
             before
-
+            the script failed: TypeError: too  bad at line 2, column 9:
+              throw new TypeError('too\n bad')
+                    ^
+            called at line 5, column 19
+            called at line 5, column 8
             Failed script_error: the script failed: TypeError: too  bad at line 2, column 9:
               throw new TypeError('too\n bad')
                     ^

@@ -48,6 +48,20 @@ fn files_are_those_of_the_call() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn links_and_special_files_are_listed_as_such() {
+    let workspace = Workspace::new(&[]);
+    let path = |name: &str| workspace.0.path().join(name);
+    std::os::unix::fs::symlink("nowhere", path("link")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    workspace.check(
+        "ro",
+        "listFiles().map(file => [file.name, file.type])",
+        expect![[r#"[["link","link"],["socket","other"]]"#]],
+    );
+}
+
 #[test]
 fn files_outside_and_missing_files_are_errors() {
     let workspace = Workspace::new(&[("a.txt", "a"), ("dir/b.txt", "b")]);

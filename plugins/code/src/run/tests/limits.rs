@@ -155,7 +155,8 @@ fn time_and_cancellation_end_a_script_and_keep_its_output() {
     let limited = |code: &str| run_in(Context::test, json!({"code": code, "timeout_ms": 20}));
     expect![[r#"
         started
-
+        the script ran longer than its limit of 20 ms
+        - raise `timeout_ms`, up to the operator's limit, or do less at once
         Interrupted timeout: the script ran longer than its limit of 20 ms
         - raise `timeout_ms`, up to the operator's limit, or do less at once"#]]
     .assert_eq(&limited("console.log('started'); while (true) {}"));

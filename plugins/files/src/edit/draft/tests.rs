@@ -107,6 +107,13 @@ fn where_the_encoding_is_a_guess_only_ascii_is_touched() {
         Err("encoding_mismatch"),
     );
     check_as(Encoding::Utf16le, b"a\0b\0", "b", "c", Ok(b"a\0c\0"));
+    check_as(
+        Encoding::Latin1,
+        "caf\u{e9}\n".as_bytes(),
+        "caf",
+        "th\u{e9}",
+        Err("encoding_mismatch"),
+    );
     // UTF-8 with an invalid byte.
     let damaged = b"caf\xc3\xa9\xff\n";
     check(damaged, "caf", "tea", b"tea\xc3\xa9\xff\n");

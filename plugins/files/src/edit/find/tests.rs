@@ -84,6 +84,22 @@ fn typographic_signs_are_plain_ones_and_stay_where_nothing_changes() {
             "say \u{201c}one\u{201d} or \u{2018}two\u{2019}\n",
         ),
     );
+    for (text, old, new, expected) in [
+        // Otherwise one quote of a pair would be plain.
+        ("“hello” – x", "\"hello\" - x", "\"bye\" - y", "\"bye\" - y"),
+        ("“a”", "\"a\"", "\"b\" and \"c\"", "\"b\" and \"c\""),
+        ("‘a’ b", "'a' b", "'c'", "'c'"),
+        ("a – b", "a - b", "x - y", "x - y"),
+        (
+            "“a” b – c",
+            "\"a\" b - c",
+            "\"a\" \"b\" - c",
+            "“a” \"b\" – c",
+        ),
+        ("it’s b", "it's b", "it's c's", "it’s c's"),
+    ] {
+        check(text, old, new, ("characters", expected));
+    }
     check("a\u{a0}b\n", "a b", "a c", ("characters", "a\u{a0}c\n"));
     check(
         "it's\n",
