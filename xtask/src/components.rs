@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::job::Job;
+use crate::job::{Job, Profile};
 use crate::shell;
 use crate::target::TARGET;
 
@@ -37,17 +37,23 @@ pub fn guests(job: &Job) -> Result<Vec<String>> {
 
 pub fn build_plugins(job: &Job) -> Result<()> {
     let names = plugins(job)?;
-    if names.is_empty() {
-        return Ok(());
+    let together: Vec<&[String]> = match job.profile {
+        // Builds shared dependencies once and in parallel.
+        Profile::Dev => names.chunks(names.len().max(1)).collect(),
+        // In one cargo invocation, a shared dependency has the features that any plugin needs. `files` would get the Unicode
+        // tables of `search`: 0.3 MB that the host overwrites after each call.
+        Profile::Release => names.chunks(1).collect(),
+    };
+    for names in together {
+        let mut cargo = component_build(job);
+        // The host may be built at the same time, with a progress bar in the same line of the terminal.
+        cargo.env("CARGO_TERM_PROGRESS_WHEN", "never");
+        for name in names {
+            cargo.args(["--package", name]);
+        }
+        shell::run(&mut cargo)?;
     }
-    // A single cargo invocation builds shared dependencies once and in parallel.
-    let mut cargo = component_build(job);
-    // The host may be built at the same time, with a progress bar in the same line of the terminal.
-    cargo.env("CARGO_TERM_PROGRESS_WHEN", "never");
-    for name in names {
-        cargo.args(["--package", &name]);
-    }
-    shell::run(&mut cargo)
+    Ok(())
 }
 
 /// Embeds each manifest into its component; `host pack` validates the manifest.

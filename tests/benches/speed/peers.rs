@@ -75,10 +75,23 @@ fn servers(workspace: &Path) -> Vec<Peer> {
                 command.arg(root().join("tests/peers/echo.py"));
                 command
             }),
-            small: Some(("echo", text)),
+            small: Some(("echo", text.clone())),
             read: None,
         },
     ];
+    if let Some(programs) = kit("peers") {
+        peers.push(Peer {
+            name: "act",
+            command: Box::new(move || {
+                let mut command = Command::new(programs.join("bin/act"));
+                let component = target().join("guests/act_echo.wasm");
+                command.args(["run", "--mcp"]).arg(component);
+                command
+            }),
+            small: Some(("echo", text)),
+            read: None,
+        });
+    }
     if let (Some(node), Some(packages)) = (kit("node"), kit("peers-node")) {
         let script =
             packages.join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
