@@ -291,7 +291,7 @@ fn a_path_of_a_flag_that_cannot_be_loaded_is_an_error_and_one_of_the_file_a_warn
     let call = ["call", "read_file", "old.txt"];
     let flag = [&call[..], &["--plugins", "nope"]].concat();
     let flag = env.run_with_plugins(&flag);
-    check(&flag, 4, "nope: no such directory");
+    check(&flag, 4, "nope: no such file or directory");
     check(
         &flag,
         4,
@@ -307,7 +307,7 @@ fn a_path_of_a_flag_that_cannot_be_loaded_is_an_error_and_one_of_the_file_a_warn
         .arg(env.workspace());
     let file = CommandResult::of(&file.output().unwrap());
     check(&file, 0, "1→old");
-    check(&file, 0, "nope: no such directory");
+    check(&file, 0, "nope: no such file or directory");
     assert!(file.stderr.starts_with("warning: "), "{file:?}");
 }
 

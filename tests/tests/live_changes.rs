@@ -389,7 +389,8 @@ fn r_075_servers_of_the_configuration_are_added_updated_and_removed_while_the_ho
     let host = e2e::host(&[]).get_program().to_string_lossy().into_owned();
     let (system, search) = (shipped("system"), shipped("search"));
     let manage = |server: &Server, args: &[&str]| {
-        let config = server.env.path("host.toml");
+        // Another spelling of the path that the host was started with.
+        let config = server.env.path("plugins/../host.toml");
         let config = ["--config", path(&config)];
         let (verb, rest) = args.split_first().unwrap();
         let ended = server

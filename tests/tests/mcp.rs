@@ -296,7 +296,11 @@ fn c_04_a_failed_start_prints_the_reason_and_exits_with_its_code() {
             4,
             "no plugin could be loaded",
         ),
-        (vec!["--plugins", &at("absent")], 4, "no such directory"),
+        (
+            vec!["--plugins", &at("absent")],
+            4,
+            "no such file or directory",
+        ),
         (
             vec!["--plugins", &at("broken")],
             4,

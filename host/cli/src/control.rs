@@ -25,7 +25,7 @@ use toolhost_kernel::id;
 
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::RunningHost;
-use crate::settings::CliSettings;
+use crate::settings::{CliSettings, in_real_directory};
 use crate::terminal::note;
 
 /// Directory of the sockets in the state directory.
@@ -174,7 +174,8 @@ fn bind(
 pub fn config_file(settings: &CliSettings) -> Option<PathBuf> {
     let core = &settings.core;
     let file = core.config_file.clone();
-    file.or_else(|| core.host_paths.config_file())
+    let default = || Some(in_real_directory(&core.host_paths.config_file()?));
+    file.or_else(default)
 }
 
 fn write_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {

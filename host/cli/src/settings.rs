@@ -99,6 +99,7 @@ impl CliSettings {
                 .config_file()
                 .filter(|file| file.try_exists().unwrap_or(true)),
         };
+        let file = file.map(|file| in_real_directory(&file));
         let config = file
             .as_deref()
             .map(config::read)
@@ -458,6 +459,17 @@ fn ab_tests(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
         key: table.key,
     };
     tables.map(test).collect()
+}
+
+/// The path with the real path of its directory, so that the approvals of servers and the commands for a running host do
+/// not depend on how `--config` is spelled. A link in the last component is kept: the paths in the file are relative to the
+/// directory of the link.
+pub fn in_real_directory(file: &Path) -> PathBuf {
+    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else {
+        return file.to_owned();
+    };
+    let real = directory.canonicalize();
+    real.map_or_else(|_| file.to_owned(), |real| real.join(name))
 }
 
 fn absolute(base: &Path, path: &Path) -> PathBuf {

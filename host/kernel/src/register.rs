@@ -36,7 +36,7 @@ pub enum RegisterError {
     )]
     DuplicateInPlugin { plugin: PluginName, name: String },
     #[error(
-        "plugin `{0}` is already registered; unregister it first, or set on_duplicate to `replace`"
+        "plugin `{0}` is already registered; remove one of the two, or set on_duplicate to `replace`"
     )]
     AlreadyRegistered(PluginName),
     #[error("plugin `{plugin}`, tool `{tool}`: {error}")]

@@ -136,7 +136,10 @@ fn parse(form: &CheckedForm, entry: &PendingEntry) -> Result<Answer, ErrorPage> 
         }
         Some(offer) => {
             let offer = offer.strip_prefix("offer:").and_then(|at| at.parse().ok());
-            let offer = offer.ok_or_else(wrong_form)?;
+            let offers = entry.question.offers.len();
+            let offer = offer
+                .filter(|offer| *offer < offers)
+                .ok_or_else(wrong_form)?;
             Ok(Answer::Allow { offer, note: None })
         }
         None => Err(wrong_form()),

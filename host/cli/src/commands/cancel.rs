@@ -118,7 +118,7 @@ fn send(call: &str) -> Result<Exit, CliError> {
         "no running host has a call `{shown}`; `host calls --running` lists calls, and Ctrl-C stops one of `host call`"
     );
     for error in unreachable {
-        let _ = write!(message, "\nno answer from {error}");
+        let _ = write!(message, "\n{error}");
     }
     Err(CliError::new(Exit::Usage, message))
 }

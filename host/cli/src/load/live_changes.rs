@@ -20,7 +20,8 @@ use crate::terminal::note;
 impl RunningHost {
     /// Executes a request of the control socket, and reports it on standard error too.
     pub async fn control(&self, request: ControlRequest) -> ControlAnswer {
-        let answer = match request {
+        let before = self.registry_problems();
+        let mut answer = match request {
             // Not reported: the link is for the user who asked.
             ControlRequest::OpenPage { address } => return self.open_page(address).await,
             ControlRequest::AddPlugin { path } => to_answer(self.loaded.add_plugin(&path).await),
@@ -36,8 +37,23 @@ impl RunningHost {
             // Not reported here if the call belongs to another host.
             ControlRequest::CancelCall { call } => return self.cancel(call),
         };
+        answer.errors.extend(self.registry_problems_since(&before));
         report(&answer);
         answer
+    }
+
+    /// The tools that are left out, and the A/B tests that do not apply.
+    fn registry_problems(&self) -> Vec<String> {
+        let registry = self.kernel.registry();
+        let unavailable = registry.unavailable().iter().map(ToString::to_string);
+        let tests = registry.ab_test_problems().iter().cloned();
+        unavailable.chain(tests).collect()
+    }
+
+    fn registry_problems_since(&self, before: &[String]) -> Vec<String> {
+        let mut problems = self.registry_problems();
+        problems.retain(|problem| !before.contains(problem));
+        problems
     }
 
     fn cancel(&self, call: String) -> ControlAnswer {
@@ -85,7 +101,7 @@ impl RunningHost {
 
     /// Reloads plugins after a change in a watched directory. Reports each failure once.
     pub async fn reload_changed_plugins(&self) {
-        let before = self.loaded.loaded();
+        let (before, problems) = (self.loaded.loaded(), self.registry_problems());
         let mut changes = match self.loaded.reload_plugins(None).await {
             Ok(changes) => changes,
             Err(error) => return note(&format!("error: {error}")),
@@ -94,7 +110,11 @@ impl RunningHost {
             let mut known = before.broken.iter();
             !known.any(|known| known.path == broken.path && known.reason == broken.reason)
         });
-        report(&to_answer(Ok(changes)));
+        let mut answer = to_answer(Ok(changes));
+        answer
+            .errors
+            .extend(self.registry_problems_since(&problems));
+        report(&answer);
     }
 
     /// Gets the descriptions of all tools again after a change of the environment.

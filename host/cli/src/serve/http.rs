@@ -137,7 +137,10 @@ impl HttpArgs {
 
     fn token_file(&self, settings: &CliSettings) -> Option<PathBuf> {
         let own = || Some(settings.core.host_paths.state.as_ref()?.join(TOKEN_FILE));
-        self.http_token_file.clone().or_else(own)
+        let given = self.http_token_file.as_ref();
+        given
+            .map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()))
+            .or_else(own)
     }
 
     /// Applies what must be known before the kernel is created: the number of users and the files to hide from tools.

@@ -32,14 +32,21 @@ impl Kernel {
             .map(|(plugin, backend)| register::prepare(&self.settings, plugin, &backend))
             .collect();
         let mut warnings = Vec::new();
-        let results = self.change(|draft| {
-            prepared
+        let results = self.try_change(|draft| {
+            let added = prepared
                 .into_iter()
-                .map(|prepared| draft.add_plugin(prepared?, &mut warnings))
-                .collect()
+                .map(|prepared| draft.add_plugin(prepared?, &mut warnings));
+            let results: Vec<_> = added.collect();
+            // If nothing changed, clients do not have to list the tools again.
+            let has_tools = |names: &Vec<ToolName>| !names.is_empty();
+            if results.iter().flatten().any(has_tools) {
+                Ok(results)
+            } else {
+                Err(results)
+            }
         });
         self.add_warnings(warnings);
-        results
+        results.unwrap_or_else(|failed| failed)
     }
 
     fn add_warnings(&self, new: Vec<String>) {
@@ -68,12 +75,14 @@ impl Kernel {
 
     /// Removes the tools of one version of a plugin. Running calls continue. Returns whether it was registered.
     pub fn unregister_version(&self, plugin: &PluginInfo) -> bool {
-        self.change(|draft| draft.remove_version(plugin))
+        self.try_change(|draft| draft.remove_version(plugin).then_some(()).ok_or(()))
+            .is_ok()
     }
 
     /// Removes the tools of a plugin in all its versions. Running calls continue. Returns whether the plugin existed.
     pub fn unregister(&self, plugin: &PluginName) -> bool {
-        self.change(|draft| draft.remove(plugin))
+        self.try_change(|draft| draft.remove(plugin).then_some(()).ok_or(()))
+            .is_ok()
     }
 
     /// Enables or disables one tool with all its versions, or only the version in the name.

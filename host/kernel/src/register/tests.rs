@@ -285,7 +285,7 @@ fn a_plugin_is_registered_once() {
         "a: read\na: write",
         expect![[r#"
         read
-        error: plugin `a` is already registered; unregister it first, or set on_duplicate to `replace`
+        error: plugin `a` is already registered; remove one of the two, or set on_duplicate to `replace`
         read of a, also a/read a__read
     "#]],
     );
@@ -294,7 +294,7 @@ fn a_plugin_is_registered_once() {
         "a: read\na: write",
         expect![[r#"
         read
-        error: plugin `a` is already registered; unregister it first, or set on_duplicate to `replace`
+        error: plugin `a` is already registered; remove one of the two, or set on_duplicate to `replace`
         read of a, also a/read a__read
     "#]],
     );
@@ -544,4 +544,29 @@ fn the_most_specific_timeout_applies() {
             "{tool}"
         );
     }
+}
+
+#[test]
+fn only_changes_are_announced() {
+    let kernel = Kernel::new(KernelSettings::default(), Arc::new(NoPrompter)).unwrap();
+    let mut changes = kernel.registry_changes();
+    let mut is_announced = |change: &dyn Fn()| {
+        changes.mark_unchanged();
+        change();
+        changes.has_changed().unwrap()
+    };
+    let (a, none) = (plugin("a: read"), plugin("none:"));
+    let register = |(info, backend): &(PluginInfo, Arc<dyn Backend>)| {
+        kernel.register(info.clone(), Arc::clone(backend)).is_ok()
+    };
+    assert!(is_announced(&|| assert!(register(&a))));
+    // The same version again, a plugin without tools, and plugins that are not registered.
+    assert!(!is_announced(&|| assert!(!register(&a))));
+    assert!(!is_announced(&|| assert!(register(&none))));
+    let other = info("other");
+    assert!(!is_announced(&|| assert!(!kernel.unregister(&other.name))));
+    assert!(!is_announced(&|| assert!(
+        !kernel.unregister_version(&other)
+    )));
+    assert!(is_announced(&|| assert!(kernel.unregister(&a.0.name))));
 }

@@ -303,7 +303,8 @@ impl Host {
         Ok(changes)
     }
 
-    /// Removes a plugin in all its versions. Its file stays, and is not loaded again until it is added.
+    /// Removes a plugin in all its versions. Its file stays, and is not loaded again until it is added, or deleted and
+    /// created again.
     pub async fn remove_plugin(&self, name: &str) -> Result<PluginChanges, PluginChangeError> {
         let mut loader = self.loader.lock().await;
         let named = |one: &PluginWithGrants| one.info.name.as_str() == name;
@@ -335,6 +336,9 @@ impl Host {
     ) -> Result<PluginChanges, PluginChangeError> {
         let mut loader = self.loader.lock().await;
         let (mut files, mut broken) = find_plugin_files(&self.settings.plugins);
+        loader
+            .removed
+            .retain(|file| file.try_exists().unwrap_or(true));
         files.retain(|file| !loader.removed.contains(file));
         files.extend(loader.added.iter().cloned());
         let mut changes = PluginChanges::default();

@@ -52,7 +52,7 @@ pub fn find_plugin_files(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<BrokenPlugin>)
 fn files_in(path: &Path) -> Result<Vec<PathBuf>, String> {
     let metadata = path.metadata().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            "no such directory; correct --plugins, or build the plugins first".to_owned()
+            "no such file or directory; correct --plugins, or build the plugins first".to_owned()
         }
         _ => format!("cannot be read: {error}"),
     })?;
@@ -153,7 +153,7 @@ mod tests {
             reasons,
             [
                 "no *.wasm files in this directory",
-                "no such directory; correct --plugins, or build the plugins first"
+                "no such file or directory; correct --plugins, or build the plugins first"
             ]
         );
     }

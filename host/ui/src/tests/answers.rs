@@ -113,13 +113,15 @@ async fn a_remembered_approval_states_its_scope_and_covers_the_next_call() {
         .call(request, Arc::new(toolhost_contract::NoSink))
         .await;
     assert!(second.result.is_ok());
-    // An offer that does not exist is a denial by the policy.
+    // An offer that does not exist answers nothing.
     let call = world
         .ask("c-3", "remove", json!({"path": "/project/a"}))
         .await;
     let page = browser.get("/").await;
-    browser.answer(&page, "offer:99", &[]).await;
-    assert!(call.await.unwrap().result.is_err());
+    let refused = browser.answer(&page, "offer:99", &[]).await;
+    refused.assert_contains("This form is not complete");
+    browser.answer(&page, "offer:0", &[]).await;
+    assert!(call.await.unwrap().result.is_ok());
 }
 
 #[tokio::test]

@@ -139,7 +139,7 @@ fn r_493_a_higher_version_of_another_plugin_takes_no_name() {
         KernelSettings::default(),
         "s 1.0.0: grep\ns 1.0.0: grep@9.0.0",
         expect![[r#"
-            error: plugin `s` is already registered; unregister it first, or set on_duplicate to `replace`
+            error: plugin `s` is already registered; remove one of the two, or set on_duplicate to `replace`
             grep = s:1.0.0*
         "#]],
     );
