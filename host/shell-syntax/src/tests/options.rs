@@ -126,6 +126,8 @@ const RISKY: &[(&str, &str)] = &[
     ("go vet --vettool=CMD", "-vettool"),
     ("gcc -wrapper CMD a.c", "-wrapper"),
     ("socat - exec:id", "EXEC:"),
+    ("psql", "further operands"),
+    ("mysql -h db", "further operands"),
     ("uniq a b", "further operands"),
     ("uniq - out", "further operands"),
     ("uniq -- -in -out", "further operands"),
