@@ -162,6 +162,19 @@ fn components_of_other_projects_run() {
 
 /// Components that componentize-py and componentize-qjs built from the same WIT, without our interfaces.
 #[test]
+fn a_component_that_imports_an_unknown_interface_is_refused() {
+    let env = TestEnv::new("");
+    let plugin = target()
+        .join("guests")
+        .join("act_echo")
+        .with_extension("wasm");
+    let ended = env.run(&["plugins", "--plugins", plugin.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    let message = "it imports `act:core/types@0.4.0`, which this host does not provide";
+    assert!(ended.stderr.contains(message), "{ended:?}");
+}
+
+#[test]
 fn functions_in_python_and_javascript_are_tools() {
     for language in ["python", "javascript"] {
         let plugin = target().join(format!("samples/{language}-functions.wasm"));

@@ -99,7 +99,6 @@ impl CliSettings {
                 .config_file()
                 .filter(|file| file.try_exists().unwrap_or(true)),
         };
-        let file = file.map(|file| in_real_directory(&file));
         let config = file
             .as_deref()
             .map(config::read)
@@ -121,6 +120,7 @@ impl CliSettings {
         file: Option<PathBuf>,
         interactive: bool,
     ) -> Result<Self, CliError> {
+        let file = file.map(|file| in_real_directory(&file));
         let directory = current_directory()?;
         let shipped_plugins = shipped_plugins::find();
         let world = SettingsEnv {

@@ -60,8 +60,13 @@ pub(super) fn suggest_forms<'a>(
 /// Suggests the smallest configuration change that allows these accesses.
 pub(super) fn suggest_rule<'a>(
     analysis: &CallAnalysis,
-    parts: impl IntoIterator<Item = &'a AccessRequest>,
+    parts: impl IntoIterator<Item = &'a AccessRequest> + Clone,
 ) -> String {
+    let mut kinds = parts.clone().into_iter().map(|part| &part.kind);
+    if kinds.any(|kind| matches!(kind, AccessKind::Unknown(_))) {
+        return "rewrite the command so that it can be analyzed, or answer at a terminal; no allow rule covers it as it is"
+            .to_owned();
+    }
     let forms = suggest_forms(analysis, parts);
     let without = if analysis.modifiers.has_any() {
         format!(

@@ -441,3 +441,13 @@ fn an_expression_names_each_occurrence_of_a_risky_option() {
         assert_eq!(decision(&rules, &call), expected, "{regex}: {command}");
     }
 }
+
+#[test]
+fn no_rule_is_suggested_for_a_command_that_cannot_be_analyzed() {
+    let call = "system/bash kind=execute command=\"echo ${x[@]}\"";
+    for rules in ["", "allow bash"] {
+        let denial = apply_answer(question(rules, call), Answer::NoPrompter).unwrap_err();
+        expect!["to allow it: rewrite the command so that it can be analyzed, or answer at a terminal; no allow rule covers it as it is"]
+            .assert_eq(&denial.remedy.unwrap());
+    }
+}
