@@ -42,17 +42,10 @@ impl QuotaMeter {
 
     /// Checks the quota with usage that is not held by reservations, of the user and of all users.
     pub(crate) fn check_with(&self, user: &UserId, own: u64, all: u64) -> Result<(), QuotaError> {
-        let Counts { kind, quota, .. } = *self.0;
         let held = self.0.held();
-        if own + held.get(user).copied().unwrap_or_default() > quota.user {
-            let most = quota.user;
-            return Err(QuotaError::User { kind, most });
-        }
-        if all + held.values().sum::<u64>() > quota.all {
-            let most = quota.all;
-            return Err(QuotaError::All { kind, most });
-        }
-        Ok(())
+        let held_by_user = held.get(user).copied().unwrap_or_default();
+        self.0
+            .check(own + held_by_user, all + held.values().sum::<u64>())
     }
 
     /// Creates a reservation of 0, which can grow.
@@ -86,23 +79,31 @@ impl QuotaReservation {
 
     /// Returns the usage of the user after resizing.
     fn usage_after(&self, held: &BTreeMap<UserId, u64>, amount: u64) -> Result<u64, QuotaError> {
-        let Counts { kind, quota, .. } = *self.counts;
         let own = held.get(&self.user).copied().unwrap_or_default() - self.amount;
         let own = own.saturating_add(amount);
-        if amount > self.amount && own > quota.user {
-            let most = quota.user;
-            return Err(QuotaError::User { kind, most });
-        }
-        let all = held.values().sum::<u64>() - self.amount;
-        if amount > self.amount && all.saturating_add(amount) > quota.all {
-            let most = quota.all;
-            return Err(QuotaError::All { kind, most });
+        if amount > self.amount {
+            let others = held.values().sum::<u64>() - self.amount;
+            self.counts.check(own, others.saturating_add(amount))?;
         }
         Ok(own)
     }
 }
 
 impl Counts {
+    /// Fails if this usage, of a user and of all users, exceeds the quota.
+    fn check(&self, own: u64, all: u64) -> Result<(), QuotaError> {
+        let Self { kind, quota, .. } = *self;
+        if own > quota.user {
+            let most = quota.user;
+            return Err(QuotaError::User { kind, most });
+        }
+        if all > quota.all {
+            let most = quota.all;
+            return Err(QuotaError::All { kind, most });
+        }
+        Ok(())
+    }
+
     fn held(&self) -> MutexGuard<'_, BTreeMap<UserId, u64>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,8 @@ use toolhost_contract::{
     MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, UndiffedContent,
 };
 use toolhost_vfs::{
-    Access, Change, FileState, Location, OpenHow, PathState, Scope, Stage, StagedChange,
+    Access, Change, FileState, Location, OpenHow, PERMISSIONS, PathState, Scope, Stage,
+    StagedChange,
 };
 
 /// Limits of text diffs: bytes of one file, bytes of all files of a call, and number of diffs.
@@ -62,8 +63,7 @@ impl DiffBuilder {
             (None, _, _) => ChangeKind::Modified,
         };
         let (old, new) = (file(before), file(after));
-        // No change sets the set-user-id, set-group-id and sticky bits.
-        let mode = |file: &FileState| file.mode & 0o777;
+        let mode = |file: &FileState| file.mode & PERMISSIONS;
         let (old_mode, new_mode) = (old.map(mode), new.map(mode));
         let (diff, undiffed, content) = match self.content(change, old_content, new_content) {
             Ok(Some(ShownContent::Text(diff))) => (Some(diff), None, None),

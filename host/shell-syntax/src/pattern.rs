@@ -34,6 +34,8 @@ pub struct CommandPattern {
     words: Vec<String>,
     /// More words may follow.
     open: bool,
+    /// The words joined by [`SEPARATOR`], as patterns of a whole command.
+    globs: Vec<String>,
 }
 
 impl CommandPattern {
@@ -66,7 +68,10 @@ impl CommandPattern {
                 text::escape_line(pattern, 60)
             ));
         }
-        Ok(Self { words, open })
+        let fixed = words.join(SEPARATOR);
+        let with_more = open.then(|| format!("{fixed}{SEPARATOR}*"));
+        let globs = with_more.into_iter().chain([fixed]).collect();
+        Ok(Self { words, open, globs })
     }
 
     /// Whether an **allow** rule covers the command: every fixed word is known, the program is the named one, no
@@ -180,18 +185,25 @@ impl CommandPattern {
         if has_star && words[0].contains(char::is_whitespace) {
             return false;
         }
-        let mut named = Vec::new();
-        for (at, word) in words.iter().enumerate() {
-            let places = options.iter().filter_map(|one| one.places.get(&at));
-            let length = places.max().map_or(0, |length| word.len().min(*length));
-            named.resize(named.len() + length, true);
-            named.resize(named.len() + word.len() - length + SEPARATOR.len(), false);
-        }
-        let text = words.join(SEPARATOR);
-        let pattern = self.words.join(SEPARATOR);
-        glob_matches(&pattern, &text, &named)
-            || self.open && glob_matches(&format!("{pattern}{SEPARATOR}*"), &text, &named)
+        let (text, named) = (words.join(SEPARATOR), named_bytes(words, options));
+        let mut globs = self.globs.iter();
+        globs.any(|glob| glob_matches(glob, &text, &named))
     }
+}
+
+/// Whether each byte of the joined words names one of the options. Shorter if the rest does not.
+fn named_bytes(words: &[&str], options: &[RiskyOption]) -> Vec<bool> {
+    let mut named = Vec::new();
+    if options.is_empty() {
+        return named;
+    }
+    for (at, word) in words.iter().enumerate() {
+        let places = options.iter().filter_map(|one| one.places.get(&at));
+        let length = places.max().map_or(0, |length| word.len().min(*length));
+        named.resize(named.len() + length, true);
+        named.resize(named.len() + word.len() - length + SEPARATOR.len(), false);
+    }
+    named
 }
 
 fn base_name(program: &str) -> String {

@@ -44,6 +44,29 @@ pub enum PathState {
     Link { target: LinkTarget },
 }
 
+/// Mode bits that are set and compared. Set-user-id, set-group-id and sticky bits are excluded: the kernel clears
+/// them on the first write, and new directories inherit them.
+pub const PERMISSIONS: u32 = 0o777;
+
+impl PathState {
+    /// Whether both states are equal; of the modes, only [`PERMISSIONS`] are compared.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(one), Self::File(other)) => {
+                one.hash == other.hash
+                    && one.size == other.size
+                    && (one.mode ^ other.mode) & PERMISSIONS == 0
+            }
+            (Self::Dir { mode: one }, Self::Dir { mode: other }) => {
+                (one ^ other) & PERMISSIONS == 0
+            }
+            (Self::Absent | Self::File(_) | Self::Dir { .. } | Self::Link { .. }, _) => {
+                self == other
+            }
+        }
+    }
+}
+
 /// Target of a symbolic link: arbitrary bytes. In JSON a string, or a list of bytes if it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkTarget(OsString);

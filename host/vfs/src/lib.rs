@@ -70,7 +70,9 @@ pub use self::{
         is_applied, recover, save_before_images, tidy, undo,
     },
     blob_store::{BlobStore, SweepStats},
-    change::{BaseStat, Change, ContentHash, FileState, LinkTarget, Location, PathState},
+    change::{
+        BaseStat, Change, ContentHash, FileState, LinkTarget, Location, PERMISSIONS, PathState,
+    },
     dir::{DirEntry, DirListing},
     error::{PathError, ScopeError},
     exclude::{DEFAULT_EXCLUDES, DeniedPaths},

@@ -316,10 +316,14 @@ fn to_number(number: f64) -> Option<Number> {
 }
 
 /// Whether a number is the same in JavaScript.
-#[expect(clippy::cast_precision_loss, reason = "the loss is what is looked for")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a number that is rounded differs after both casts"
+)]
 pub fn is_exact(number: &Number) -> bool {
     match number.as_i128() {
-        Some(integer) => format!("{:.0}", integer as f64) == integer.to_string(),
+        Some(integer) => (integer as f64) as i128 == integer,
         None => true,
     }
 }

@@ -127,18 +127,19 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
     decode_as(bytes, encoding, shown)
 }
 
-/// Fails if a byte order mark, or UTF-8 that is not accidental, contradicts the encoding that a call names.
+/// Fails if a byte order mark contradicts the encoding that a call names, or if the bytes are UTF-8 and unlikely to be in
+/// that encoding.
 fn check_named(bytes: &[u8], encoding: Encoding, shown: &str) -> Result<()> {
     let Some(named) = encoding.charset() else {
         return Ok(());
     };
-    let is_telling = match named {
+    let is_unlikely = match named {
         Charset::Latin1 => !bytes.is_ascii(),
         // Line breaks and ASCII characters have zero bytes in UTF-16.
         Charset::Utf16le | Charset::Utf16be => !bytes.is_empty() && !bytes.contains(&0),
         Charset::Utf8 | Charset::Utf32le | Charset::Utf32be => false,
     };
-    let is_utf8 = || is_telling && str::from_utf8(bytes).is_ok();
+    let is_utf8 = || is_unlikely && str::from_utf8(bytes).is_ok();
     let found = Charset::by_mark(bytes).or_else(|| is_utf8().then_some(Charset::Utf8));
     match found {
         Some(found) if found != named => {

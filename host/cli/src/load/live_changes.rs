@@ -21,7 +21,7 @@ impl RunningHost {
     /// Executes a request of the control socket, and reports it on standard error too.
     pub async fn control(&self, request: ControlRequest) -> ControlAnswer {
         let before = self.registry_problems();
-        let mut answer = match request {
+        let answer = match request {
             // Not reported: the link is for the user who asked.
             ControlRequest::OpenPage { address } => return self.open_page(address).await,
             ControlRequest::AddPlugin { path } => to_answer(self.loaded.add_plugin(&path).await),
@@ -37,7 +37,14 @@ impl RunningHost {
             // Not reported here if the call belongs to another host.
             ControlRequest::CancelCall { call } => return self.cancel(call),
         };
-        answer.errors.extend(self.registry_problems_since(&before));
+        self.report_change(answer, &before)
+    }
+
+    /// Reports a change, and the problems of the registry that were not among those before it.
+    fn report_change(&self, mut answer: ControlAnswer, before: &[String]) -> ControlAnswer {
+        let mut problems = self.registry_problems();
+        problems.retain(|problem| !before.contains(problem));
+        answer.errors.extend(problems);
         report(&answer);
         answer
     }
@@ -48,12 +55,6 @@ impl RunningHost {
         let unavailable = registry.unavailable().iter().map(ToString::to_string);
         let tests = registry.ab_test_problems().iter().cloned();
         unavailable.chain(tests).collect()
-    }
-
-    fn registry_problems_since(&self, before: &[String]) -> Vec<String> {
-        let mut problems = self.registry_problems();
-        problems.retain(|problem| !before.contains(problem));
-        problems
     }
 
     fn cancel(&self, call: String) -> ControlAnswer {
@@ -110,11 +111,7 @@ impl RunningHost {
             let mut known = before.broken.iter();
             !known.any(|known| known.path == broken.path && known.reason == broken.reason)
         });
-        let mut answer = to_answer(Ok(changes));
-        answer
-            .errors
-            .extend(self.registry_problems_since(&problems));
-        report(&answer);
+        self.report_change(to_answer(Ok(changes)), &problems);
     }
 
     /// Gets the descriptions of all tools again after a change of the environment.

@@ -75,14 +75,18 @@ impl Kernel {
 
     /// Removes the tools of one version of a plugin. Running calls continue. Returns whether it was registered.
     pub fn unregister_version(&self, plugin: &PluginInfo) -> bool {
-        self.try_change(|draft| draft.remove_version(plugin).then_some(()).ok_or(()))
-            .is_ok()
+        self.remove(|draft| draft.remove_version(plugin))
     }
 
     /// Removes the tools of a plugin in all its versions. Running calls continue. Returns whether the plugin existed.
     pub fn unregister(&self, plugin: &PluginName) -> bool {
-        self.try_change(|draft| draft.remove(plugin).then_some(()).ok_or(()))
-            .is_ok()
+        self.remove(|draft| draft.remove(plugin))
+    }
+
+    /// Returns whether tools were removed. Otherwise the registry stays, and no change is announced.
+    fn remove(&self, remove: impl FnOnce(&mut Draft) -> bool) -> bool {
+        let removed = self.try_change(|draft| remove(draft).then_some(()).ok_or(()));
+        removed.is_ok()
     }
 
     /// Enables or disables one tool with all its versions, or only the version in the name.

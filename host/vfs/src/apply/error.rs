@@ -2,8 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use super::roots::PERMISSIONS;
-use crate::{Location, PathState};
+use crate::{Location, PERMISSIONS, PathState};
 
 /// A path that is not in the expected state; it is left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,13 +7,8 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    ApplyError, ContentSource,
-    renames::remove,
-    roots::{EntryRef, PERMISSIONS},
-    run::is_denied,
-};
-use crate::{ContentHash, EntryKind, FileState, Stat, blob_store::copy_and_hash};
+use super::{ApplyError, ContentSource, renames::remove, roots::EntryRef, run::is_denied};
+use crate::{ContentHash, EntryKind, FileState, PERMISSIONS, Stat, blob_store::copy_and_hash};
 
 /// State of the new content.
 #[derive(Debug)]

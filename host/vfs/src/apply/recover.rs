@@ -15,7 +15,7 @@ use super::{
     plan::{Planned, Step},
     prepare::PreparedContent,
     renames::{exchange, move_aside, remove, rename_new},
-    roots::{EntryRef, Observation, is_same},
+    roots::{EntryRef, Observation},
     run::{Run, child_location, conflict_if_changed, first_name, save_error, with_target_path},
 };
 use crate::{FileState, Location, PathState};
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
                     let found = conflict.found.as_ref();
                     !earlier
                         .zip(found)
-                        .is_some_and(|(earlier, found)| is_same(earlier, found))
+                        .is_some_and(|(earlier, found)| earlier.is_same(found))
                 })
             });
             // A path that cannot be restored must not keep the others from being restored.

@@ -168,34 +168,11 @@ impl Observation {
     pub(super) fn is(&self, expected: &PathState) -> bool {
         self.image
             .as_ref()
-            .is_some_and(|image| is_same(image, expected))
+            .is_some_and(|image| image.is_same(expected))
     }
 
     pub(super) fn is_absent(&self) -> bool {
         self.image == Some(PathState::Absent)
-    }
-}
-
-/// Mode bits that are set and compared. Set-user-id, set-group-id and sticky bits are excluded: the kernel clears
-/// them on the first write, and new directories inherit them.
-pub(super) const PERMISSIONS: u32 = 0o777;
-
-pub(super) fn is_same(one: &PathState, other: &PathState) -> bool {
-    match (one, other) {
-        (PathState::Absent, PathState::Absent) => true,
-        (PathState::File(one), PathState::File(other)) => {
-            one.hash == other.hash
-                && one.size == other.size
-                && (one.mode ^ other.mode) & PERMISSIONS == 0
-        }
-        (PathState::Dir { mode: one }, PathState::Dir { mode: other }) => {
-            (one ^ other) & PERMISSIONS == 0
-        }
-        (PathState::Link { target: one }, PathState::Link { target: other }) => one == other,
-        (
-            PathState::Absent | PathState::File(_) | PathState::Dir { .. } | PathState::Link { .. },
-            _,
-        ) => false,
     }
 }
 

@@ -17,9 +17,11 @@ use super::{
     plan::{Plan, Planned, Step},
     prepare::{self, PreparedContent, inherit_group},
     renames::{exchange, move_aside, remove, rename_new},
-    roots::{EntryRef, Observation, PERMISSIONS, is_same},
+    roots::{EntryRef, Observation},
 };
-use crate::{BaseStat, BlobStore, FileState, Location, PathState, blob_store::APPLIED_PREFIX};
+use crate::{
+    BaseStat, BlobStore, FileState, Location, PERMISSIONS, PathState, blob_store::APPLIED_PREFIX,
+};
 
 /// Above this number of files, one `syncfs` is faster than one `fsync` per file.
 const FEW: usize = 32;
@@ -514,7 +516,7 @@ pub(super) fn conflict_if_changed(
     let equal = observation
         .image
         .as_ref()
-        .is_some_and(|image| is_same(image, expected));
+        .is_some_and(|image| image.is_same(expected));
     (!equal).then(|| Conflict {
         at: at.clone(),
         expected: expected.clone(),

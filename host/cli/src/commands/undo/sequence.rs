@@ -114,7 +114,7 @@ impl UndoneFiles {
         let mut conflicts: Vec<Conflict> = others.cloned().collect();
         for (at, expected) in &left {
             match self.entry(at) {
-                Entry::State(state) if is_same(&state, expected) => {}
+                Entry::State(state) if state.is_same(expected) => {}
                 Entry::State(state) => conflicts.push(Conflict {
                     at: (*at).clone(),
                     expected: (*expected).clone(),
@@ -237,21 +237,6 @@ fn removed_directories(changes: &[Change]) -> impl Iterator<Item = &Change> {
     })
 }
 
-/// As for a commit: without set-user-id, set-group-id and sticky bits.
-fn is_same(one: &PathState, other: &PathState) -> bool {
-    let permissions = |mode: u32| mode & 0o777;
-    match (one, other) {
-        (PathState::File(one), PathState::File(other)) => {
-            (one.hash, one.size, permissions(one.mode))
-                == (other.hash, other.size, permissions(other.mode))
-        }
-        (PathState::Dir { mode: one }, PathState::Dir { mode: other }) => {
-            permissions(*one) == permissions(*other)
-        }
-        _ => one == other,
-    }
-}
-
 /// Whether the entry that is now at this path has another state.
 fn conflict_at(at: &Location, expected: &PathState) -> Result<Option<Conflict>, ApplyError> {
     let conflicts = conflicts_at(at, expected)?;
@@ -276,51 +261,19 @@ fn conflicts_at(at: &Location, expected: &PathState) -> Result<Vec<Conflict>, Ap
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use toolhost_vfs::{ContentHash, FileState};
-
+    use super::super::tests::{ABSENT, DIR, TestChange, changes_in, file, write_file};
     use super::*;
 
-    fn file(text: &str) -> PathState {
-        PathState::File(FileState {
-            hash: ContentHash::of(text.as_bytes()),
-            size: text.len() as u64,
-            mode: 0o644,
-        })
-    }
-
-    const DIR: PathState = PathState::Dir { mode: 0o755 };
-    const ABSENT: PathState = PathState::Absent;
-
     /// Writes files, and returns the paths at which undoing these changes, newest first, finds the first conflict.
-    fn check(now: &[(&str, &str)], commits: &[&[(&str, PathState, PathState, &str)]]) -> String {
+    fn check(now: &[(&str, &str)], commits: &[&[TestChange<'_>]]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for (path, text) in now {
-            let path = root.join(path);
-            let parent = path.parent().unwrap();
-            fs::create_dir_all(parent).unwrap();
-            let set_mode =
-                |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-            set_mode(parent, 0o755).unwrap();
-            fs::write(&path, text).unwrap();
-            set_mode(&path, 0o644).unwrap();
+            write_file(&root.join(path), text);
         }
-        let location = |path: &str| Location {
-            root: root.clone(),
-            path: path.to_owned(),
-        };
         let mut files = UndoneFiles::default();
         for commit in commits {
-            let change = |(at, before, after, from): &(&str, PathState, PathState, &str)| Change {
-                at: location(at),
-                before: before.clone(),
-                after: after.clone(),
-                moved_from: (!from.is_empty()).then(|| location(from)),
-            };
-            let changes: Vec<Change> = commit.iter().map(change).collect();
+            let changes = changes_in(&root, commit);
             let conflicts = files.conflicts(&changes).unwrap();
             if !conflicts.is_empty() {
                 let paths = conflicts.iter().map(|conflict| conflict.at.path.clone());

@@ -8,10 +8,10 @@ use toolhost_vfs::{Change, ContentHash, FileState, Location, PathState};
 
 use super::*;
 
-const DIR: PathState = PathState::Dir { mode: 0o755 };
-const ABSENT: PathState = PathState::Absent;
+pub const DIR: PathState = PathState::Dir { mode: 0o755 };
+pub const ABSENT: PathState = PathState::Absent;
 
-fn file(text: &str) -> PathState {
+pub fn file(text: &str) -> PathState {
     PathState::File(FileState {
         hash: ContentHash::of(text.as_bytes()),
         size: text.len() as u64,
@@ -20,7 +20,30 @@ fn file(text: &str) -> PathState {
 }
 
 /// A change of `at` from one state to another; `from` is the source of a move, or empty.
-type TestChange<'a> = (&'a str, PathState, PathState, &'a str);
+pub type TestChange<'a> = (&'a str, PathState, PathState, &'a str);
+
+pub fn changes_in(root: &Path, changes: &[TestChange<'_>]) -> Vec<Change> {
+    let location = |path: &str| Location {
+        root: root.to_owned(),
+        path: path.to_owned(),
+    };
+    let change = |(at, before, after, from): &TestChange| Change {
+        at: location(at),
+        before: before.clone(),
+        after: after.clone(),
+        moved_from: (!from.is_empty()).then(|| location(from)),
+    };
+    changes.iter().map(change).collect()
+}
+
+/// Writes a file whose mode, and that of its directory, do not depend on the umask.
+pub fn write_file(path: &Path, text: &str) {
+    let parent = path.parent().unwrap();
+    fs::create_dir_all(parent).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+}
 
 /// A store, and a directory whose changes it records.
 struct World {
@@ -41,12 +64,7 @@ impl World {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.root().join(path);
-        let parent = path.parent().unwrap();
-        fs::create_dir_all(parent).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(parent, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        write_file(&self.root().join(path), text);
     }
 
     /// Saves content as if a call had replaced it.
@@ -60,17 +78,7 @@ impl World {
 
     /// Records changes that are already made.
     async fn record(&self, call: &str, changes: &[TestChange<'_>]) {
-        let location = |path: &str| Location {
-            root: self.root(),
-            path: path.to_owned(),
-        };
-        let change = |(at, before, after, from): &TestChange| Change {
-            at: location(at),
-            before: before.clone(),
-            after: after.clone(),
-            moved_from: (!from.is_empty()).then(|| location(from)),
-        };
-        let changes: Vec<Change> = changes.iter().map(change).collect();
+        let changes = changes_in(&self.root(), changes);
         let row = CommitRow {
             id: format!("w-{call}"),
             call: call.to_owned(),
