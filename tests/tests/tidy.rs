@@ -42,7 +42,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-vfs",
         ],
     ),
-    ("toolhost-kernel", &["toolhost-contract", "toolhost-store"]),
+    (
+        "toolhost-kernel",
+        &["toolhost-contract", "toolhost-schema", "toolhost-store"],
+    ),
+    ("toolhost-schema", &["toolhost-contract"]),
     (
         "toolhost-mcp-server",
         &[

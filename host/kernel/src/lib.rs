@@ -19,7 +19,6 @@ pub mod records;
 mod register;
 mod registry;
 pub mod schedule;
-mod schema;
 mod services;
 mod settings;
 mod sink;
@@ -43,7 +42,7 @@ pub use registry::{
     PluginInfo, RegistrySnapshot, ToolEntry, ToolInfo, UnavailableTool, UnknownTool,
     sort_by_display_name,
 };
-pub use schema::{SchemaError, check_schemas};
 pub use services::{AgentTask, Agents, NoServices, Resources};
 pub use settings::{KernelSettings, OnDuplicate};
 pub use stats::{KernelLoad, Stats, ToolStats, VariantStats};
+pub use toolhost_schema::{SchemaError, check_schemas};

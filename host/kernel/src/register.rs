@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use toolhost_contract::version::split_version;
 use toolhost_contract::{Backend, PluginName, ToolName, Version, VersionReq, text};
+use toolhost_schema::{SchemaError, ToolSchemas};
 
 use crate::KernelSettings;
 use crate::registry::{PluginInfo, ToolEntry};
-use crate::schema::{SchemaError, ToolSchemas};
 
 mod dependencies;
 mod draft;

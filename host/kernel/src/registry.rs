@@ -10,9 +10,9 @@ use toolhost_contract::{
     Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolHints, ToolName, Version,
     VersionReq,
 };
+use toolhost_schema::ToolSchemas;
 
 use crate::schedule::Lane;
-use crate::schema::ToolSchemas;
 use crate::stats::Counters;
 
 mod listing;

@@ -17,7 +17,7 @@ use explain::{Problem, explain, failed};
 use input_shape::InputShape;
 use repair::Repair;
 
-pub(crate) const MAX_DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {which} schema is not valid: {reason}")]
@@ -34,7 +34,7 @@ pub fn check_schemas(tool: &Descriptor) -> Result<(), SchemaError> {
 
 /// The schemas of one tool. By default they are compiled when they are first used.
 #[derive(Default)]
-pub(crate) struct ToolSchemas(OnceLock<CompiledSchemas>);
+pub struct ToolSchemas(OnceLock<CompiledSchemas>);
 
 struct CompiledSchemas {
     input: CostedValidator,
@@ -75,7 +75,7 @@ impl CompiledSchemas {
 }
 
 impl ToolSchemas {
-    pub(crate) fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
+    pub fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
         CompiledSchemas::compile(tool).map(|compiled| Self(OnceLock::from(compiled)))
     }
 
@@ -89,7 +89,7 @@ impl ToolSchemas {
     }
 
     /// Validates an input. Returns an object that matches the schema, with aliases resolved and defaults filled in.
-    pub(crate) fn check(
+    pub fn check(
         &self,
         tool: &Descriptor,
         input: Value,
@@ -108,11 +108,7 @@ impl ToolSchemas {
     }
 
     /// Validates the output of a tool against its declared schema, because clients rely on it.
-    pub(crate) fn check_output(
-        &self,
-        tool: &Descriptor,
-        outcome: &Outcome,
-    ) -> Result<(), Box<CallError>> {
+    pub fn check_output(&self, tool: &Descriptor, outcome: &Outcome) -> Result<(), Box<CallError>> {
         let Some(schema) = tool.output_schema.as_ref().filter(|_| !outcome.is_error()) else {
             return Ok(());
         };
