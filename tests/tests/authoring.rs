@@ -77,7 +77,11 @@ fn check_language(language: &str) {
 /// Runs the project's own test with its language's command.
 fn unit_test(language: &str, project: &Path) {
     let (program, args): (_, &[&str]) = match language {
-        "rust" => ("cargo", &["test", "--quiet", "--target-dir", "target"]),
+        // Macros that the build compiled for release are used again.
+        "rust" => (
+            "cargo",
+            &["test", "--quiet", "--release", "--target-dir", "target"],
+        ),
         "python" => ("python3", &["-m", "unittest", "discover", "tests"]),
         "javascript" | "typescript" => ("npm", &["test"]),
         // It needs a compiler for this machine too.

@@ -38,6 +38,12 @@ fn rules_match_the_stated_agent_and_task() {
     assert_eq!(code(&[&write[..], &["--task", "t-2"]].concat()), Some(5));
     assert_eq!(code(&[&write[..], &["--task", "t-1"]].concat()), Some(0));
     assert_eq!(code(&[&time[..], &["--agent", "a b"]].concat()), Some(2));
+    let explain = ["policy", "explain", "current_time"];
+    assert_eq!(code(&explain), Some(0));
+    assert_eq!(
+        code(&[&explain[..], &["--agent", "reviewer-2"]].concat()),
+        Some(5)
+    );
     let calls = env.run_json(&["calls", "--json"]);
     let found = calls.as_array().unwrap().iter().any(|call| {
         call["name"] == "write_file" && call["taskId"] == "t-1" && call["agentId"] == "main"

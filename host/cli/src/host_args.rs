@@ -18,6 +18,7 @@ use crate::value_parsers::on_duplicate_parser;
 const ACCESS: &str = "Access options";
 const MODEL: &str = "Options for models";
 const OTHER: &str = "Other options";
+const CALLER: &str = "Caller options";
 
 /// Flags that grant access beyond files and environment variables.
 #[derive(Debug, Clone, Default, Args)]
@@ -129,17 +130,30 @@ pub struct HostArgs {
 
 /// On whose behalf a program makes calls.
 #[derive(Debug, Clone, Default, Args)]
-pub struct CallerArgs {
+pub struct IdentityArgs {
     /// Agent that makes the calls, for rules, records and events [default: main]
-    #[arg(help_heading = "Caller options", long, value_name = "NAME")]
+    #[arg(help_heading = CALLER, long, value_name = "NAME")]
     pub agent: Option<CallerId>,
 
     /// Task that the calls belong to [default: local]
-    #[arg(help_heading = "Caller options", long, value_name = "ID")]
+    #[arg(help_heading = CALLER, long, value_name = "ID")]
     pub task: Option<CallerId>,
+}
+
+impl IdentityArgs {
+    pub fn stated(&self, principal: Principal) -> Principal {
+        principal.stated(self.agent.clone(), self.task.clone())
+    }
+}
+
+/// On whose behalf a program makes calls, and the directories to which it narrows them.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CallerArgs {
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     /// Narrow the calls to this granted directory or a directory in one (repeatable)
-    #[arg(help_heading = "Caller options", long = "only-path", value_name = "PATH", value_hint = ValueHint::DirPath)]
+    #[arg(help_heading = CALLER, long = "only-path", value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub only_paths: Vec<OnlyPath>,
 }
 
@@ -150,7 +164,7 @@ impl CallerArgs {
         let only_paths = only_paths.map(OnlyPaths::try_from).transpose();
         let only_paths = only_paths.map_err(|error| CliError::new(Exit::Usage, error))?;
         Ok(Caller {
-            principal: principal.stated(self.agent.clone(), self.task.clone()),
+            principal: self.identity.stated(principal),
             only_paths: only_paths.into_iter().collect(),
         })
     }

@@ -12,7 +12,7 @@ use toolhost_kernel::{NoPrompter, Prompter};
 
 use crate::config::{EditedFile, RuleText, push_item, remove_item};
 use crate::exit::{CliError, Exit, OrExit};
-use crate::host_args::HostArgs;
+use crate::host_args::{HostArgs, IdentityArgs};
 use crate::input;
 use crate::json;
 use crate::load::{LoadPurpose, RunningHost, load, load_quietly};
@@ -75,6 +75,9 @@ pub struct ExplainArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     #[command(flatten)]
     pub host: HostArgs,
@@ -245,7 +248,8 @@ async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {
     let schema = Some(&entry.tool.input_schema);
     let limit = host.kernel.settings().max_input_bytes;
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
-    let explanation = host.kernel.explain(entry, &input, &Principal::default());
+    let caller = args.identity.stated(Principal::default());
+    let explanation = host.kernel.explain(entry, &input, &caller);
     let shown = if args.json {
         json::pretty(explanation.to_value()).or_exit(Exit::Internal)?
     } else {
