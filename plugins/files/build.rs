@@ -1,5 +1,5 @@
-//! Gives the component a page of heap from the start. Memory that a call adds is protected again before the next one, and
-//! both changes interrupt all processors.
+//! Gives the component 64 KiB of heap from the start. The host protects memory that a call adds again before the next call,
+//! and both changes interrupt the other processors.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

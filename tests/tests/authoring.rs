@@ -77,7 +77,7 @@ fn check_language(language: &str) {
 /// Runs the project's own test with its language's command.
 fn unit_test(language: &str, project: &Path) {
     let (program, args): (_, &[&str]) = match language {
-        // Macros that the build compiled for release are used again.
+        // The build has compiled the macros for release.
         "rust" => (
             "cargo",
             &["test", "--quiet", "--release", "--target-dir", "target"],
